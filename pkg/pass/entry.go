@@ -1,0 +1,84 @@
+package pass
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/soonbeon/soonbeon/pkg/queue"
+)
+
+// Entry is an admission as the gate sees it: who may go in, and until when.
+type Entry struct {
+	Queue      queue.ID
+	Visitor    queue.Visitor
+	Ticket     queue.Ticket // 1 or more; queue and ticket together are the token's jti
+	AdmittedMs int64        // Unix milliseconds, 0 or more
+	ExpiresMs  int64        // Unix milliseconds, after AdmittedMs, at most the end of the year 9999
+}
+
+// SignEntry makes the token of e, less than half of MaxToken long. The same Entry gives the same token, so that a
+// visitor who asks twice holds one. It fails only for a field out of its range.
+func (k *Keys) SignEntry(e Entry) (string, error) {
+	err := checkFields(e.Queue, e.Visitor, e.Ticket)
+	if err == nil && (e.AdmittedMs < 0 || e.ExpiresMs <= e.AdmittedMs || e.ExpiresMs > maxMs) {
+		err = fmt.Errorf("admitted from %d to %d ms", e.AdmittedMs, e.ExpiresMs)
+	}
+	if err != nil {
+		return "", fmt.Errorf("sign an entry token: %w", err)
+	}
+	return k.entry.first.sign(func(b []byte) []byte {
+		b = appendWho(b, entryKind, e.Queue, e.Visitor)
+		b = append(append(append(b, `,"jti":"`...), e.Queue...), '/')
+		b = strconv.AppendInt(b, int64(e.Ticket), 10)
+		b = appendDate(append(b, `","iat":`...), e.AdmittedMs)
+		b = appendDate(append(b, `,"exp":`...), e.ExpiresMs)
+		return append(b, '}')
+	}), nil
+}
+
+// VerifyEntry checks an entry token for queue q at the time now, give or take Leeway. It fails with ErrInvalid,
+// ErrOtherQueue, ErrNotYet or ErrExpired, in this order where several are true.
+func (k *Keys) VerifyEntry(token string, q queue.ID, now time.Time) (Entry, error) {
+	var c claims
+	if err := k.entry.verify(token, &c); err != nil {
+		return Entry{}, fmt.Errorf("entry token: %w", err)
+	}
+	e, err := entryOf(&c, q, now)
+	if err != nil {
+		return Entry{}, fmt.Errorf("entry token: %w", err)
+	}
+	return e, nil
+}
+
+func entryOf(c *claims, q queue.ID, now time.Time) (Entry, error) {
+	id, err := queueOf(c, entryKind)
+	if err != nil {
+		return Entry{}, err
+	}
+	if queue.CheckVisitor(c.Subject) != nil {
+		return Entry{}, errSubject
+	}
+	digits, ok := strings.CutPrefix(c.ID, string(id)+"/")
+	if !ok {
+		return Entry{}, errClaims
+	}
+	// One spelling for a ticket, since whoever lets a jti in once compares it as text.
+	ticket, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || ticket < 1 || strconv.FormatInt(ticket, 10) != digits || !c.IssuedAt.set {
+		return Entry{}, errClaims
+	}
+	if err := c.lifetime(); err != nil {
+		return Entry{}, err
+	}
+	if id != q {
+		return Entry{}, ErrOtherQueue
+	}
+	if err := c.at(now); err != nil {
+		return Entry{}, err
+	}
+	return Entry{
+		Queue: id, Visitor: c.Subject, Ticket: queue.Ticket(ticket), AdmittedMs: c.IssuedAt.ms, ExpiresMs: c.ExpiresAt.ms,
+	}, nil
+}
