@@ -1,5 +1,5 @@
 module github.com/soonbeon/soonbeon/proto
 
-go 1.26
+go 1.26.0
 
 require google.golang.org/protobuf v1.36.12

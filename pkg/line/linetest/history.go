@@ -1,0 +1,561 @@
+package linetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/soonbeon/soonbeon/pkg/line"
+	"github.com/soonbeon/soonbeon/pkg/queue"
+)
+
+// Target is a view of a line under test. Its methods end the test by themselves when what it stands on fails.
+type Target interface {
+	Apply(follows queue.Ticket, recs []queue.Record) bool
+	Admit(queue.Ask) ([]queue.Person, queue.Reason)
+	State() queue.State
+	Place(queue.Visitor) (line.Place, bool)
+	Total() int64
+	Digest() string
+	Snapshot() any
+	Restore(any) // nil: a view that came back empty
+}
+
+// Source is where a history draws from: Intn is uniform in [0, n).
+type Source interface{ Intn(n int) int }
+
+// Tally says what a history was made of, so that a run can show that it met what it is for.
+type Tally struct {
+	Entries, Admissions, Void, Rehanded, Refused, Switches int
+}
+
+// Add sums up.
+func (t *Tally) Add(u Tally) {
+	t.Entries += u.Entries
+	t.Admissions += u.Admissions
+	t.Void += u.Void
+	t.Rehanded += u.Rehanded
+	t.Refused += u.Refused
+	t.Switches += u.Switches
+}
+
+// farMs is when grants end in a history: long after it.
+const farMs = 1 << 50
+
+// both drives a target and a model with the same calls; they must answer alike.
+type both struct {
+	Target
+	m *Model
+	h *history
+}
+
+func (b *both) Apply(follows queue.Ticket, recs []queue.Record) bool {
+	got, want := b.Target.Apply(follows, recs), b.m.Apply(follows, recs)
+	if got != want {
+		b.h.fail("apply after %d: took %v, the model %v", follows, got, want)
+	}
+	return got
+}
+
+func (b *both) Admit(ask queue.Ask) ([]queue.Person, queue.Reason) {
+	got, why := b.Target.Admit(ask)
+	want, wantWhy := b.m.Admit(ask)
+	if why != wantWhy || !slices.Equal(got, want) {
+		b.h.fail("admit %+v: %v %v, the model %v %v", ask, why, got, wantWhy, want)
+	}
+	return got, why
+}
+
+func (b *both) compare() {
+	if got, want := b.Target.State(), b.m.State; got != want {
+		b.h.fail("state %+v, the model %+v", got, want)
+	}
+	all := b.m.ByLog()
+	if got := b.Total(); got != int64(len(all)) {
+		b.h.fail("total %d, the model %d", got, len(all))
+	}
+	for _, v := range b.h.people {
+		got, ok := b.Place(v)
+		want, wantOK := b.m.Place(v)
+		if got != want || ok != wantOK {
+			b.h.fail("place of %s: %+v %v, the model %+v %v", v, got, ok, want, wantOK)
+		}
+	}
+	if got, want := b.Digest(), b.m.Digest(); got != want {
+		b.h.fail("digest differs; the model has %+v", all)
+	}
+}
+
+// issuer is one of three who may believe that they lead.
+type issuer struct {
+	lead   *line.Leader // nil: never claimed, or stepped down
+	direct *both        // the view of its own that it pops from; nil: the shared one
+	held   bool         // stopped between its pop and its append
+}
+
+type snapshot struct {
+	t any
+	m *Model
+}
+
+type told struct {
+	v     queue.Visitor
+	place line.Place
+}
+
+type history struct {
+	src     Source
+	log     []queue.Record
+	shared  *both
+	up      bool
+	snaps   []snapshot
+	issuers [3]issuer
+	leader  int
+	at      [2]queue.Ticket // where each of two projectors believes the shared view to be
+	people  []queue.Visitor
+	told    []told
+	tally   Tally
+}
+
+type broken struct{ error }
+
+func (h *history) fail(format string, a ...any) { panic(broken{fmt.Errorf(format, a...)}) }
+
+// chance is true pct times in a hundred.
+func (h *history) chance(pct int) bool { return h.src.Intn(100) < pct }
+
+// Play plays one history against target, which must be empty, and returns what was broken.
+func Play(src Source, target Target) (tally Tally, err error) {
+	h := &history{src: src, up: true}
+	defer func() {
+		if r := recover(); r != nil {
+			b, ok := r.(broken)
+			if !ok {
+				panic(r)
+			}
+			tally, err = h.tally, b.error
+		}
+	}()
+	h.shared = &both{target, NewModel(), h}
+	rule := queue.Back
+	if h.chance(40) {
+		rule = queue.Keep
+	}
+	h.append(queue.Record{Kind: queue.SettingsSet, Reentry: rule})
+	for i := range 1 + src.Intn(9) {
+		h.people = append(h.people, fmt.Sprintf("v%d", i))
+	}
+	h.events()
+	h.drain()
+	return h.tally, nil
+}
+
+// The events and their usual weights; each history has a temper of its own.
+var events = []struct {
+	weight int
+	do     func(*history)
+}{
+	{30, (*history).enters},
+	{3, (*history).leaves},
+	{1, (*history).rules},
+	{2, (*history).garbage},
+	{3, (*history).releases},
+	{18, (*history).projects},
+	{6, (*history).leads},
+	{22, (*history).ticks},
+	{4, (*history).snapshots},
+	{2, (*history).asks},
+	{7, (*history).redis},
+	{7, (*history).switches},
+	{1, (*history).checkpoints},
+}
+
+func (h *history) events() {
+	bounds := make([]int, len(events))
+	sum := 0
+	for i, e := range events {
+		sum += e.weight * []int{1, 5, 5, 15}[h.src.Intn(4)]
+		bounds[i] = sum
+	}
+	for range 20 + h.src.Intn(181) {
+		i := sort.SearchInts(bounds, h.src.Intn(sum)+1)
+		events[i].do(h)
+		if h.up && h.chance(12) {
+			h.shared.compare()
+		}
+	}
+}
+
+// append gives rec its ticket. Sometimes Kafka leaves an offset out.
+func (h *history) append(rec queue.Record) queue.Ticket {
+	rec.Ticket = h.end() + 1
+	if h.chance(3) {
+		rec.Ticket += queue.Ticket([]int{1, 2, 4090, 9000}[h.src.Intn(4)])
+	}
+	h.log = append(h.log, rec)
+	return rec.Ticket
+}
+
+func (h *history) end() queue.Ticket {
+	if len(h.log) == 0 {
+		return 0
+	}
+	return h.log[len(h.log)-1].Ticket
+}
+
+// after is the log that follows ticket t.
+func (h *history) after(t queue.Ticket) []queue.Record {
+	i := sort.Search(len(h.log), func(i int) bool { return h.log[i].Ticket > t })
+	return h.log[i:]
+}
+
+func (h *history) somebody() queue.Visitor { return h.people[h.src.Intn(len(h.people))] }
+
+func (h *history) enters() {
+	h.append(queue.Record{Kind: queue.Entered, Visitor: h.somebody(), Key: []string{"", "", "k1", "k2"}[h.src.Intn(4)]})
+	h.tally.Entries++
+}
+
+func (h *history) leaves() { h.append(queue.Record{Kind: queue.Left, Visitor: h.somebody()}) }
+
+func (h *history) rules() {
+	h.append(queue.Record{Kind: queue.SettingsSet, Reentry: queue.Reentry(h.src.Intn(2))})
+}
+
+func (h *history) garbage() { h.append(queue.Record{Kind: queue.Skipped}) }
+
+func (h *history) releases() {
+	v := h.somebody()
+	for i := len(h.log) - 1; i >= 0; i-- {
+		for _, p := range h.log[i].People {
+			if p.Visitor == v {
+				h.append(queue.Record{Kind: queue.Released, Visitor: v, Of: p.Ticket})
+				return
+			}
+		}
+	}
+}
+
+func (h *history) projects() {
+	if !h.up {
+		return
+	}
+	p := h.src.Intn(2)
+	part := h.after(h.at[p])
+	part = part[:min(len(part), 1+h.src.Intn(6))]
+	if !h.shared.Apply(h.at[p], part) {
+		h.at[p] = h.shared.State().Seq
+		h.tally.Refused++
+	} else if len(part) > 0 {
+		h.at[p] = part[len(part)-1].Ticket
+	}
+}
+
+func (h *history) claim(i int, mode queue.Mode) {
+	h.issuers[i].lead = line.Lead(h.append(queue.Record{Kind: queue.Claimed, Mode: mode}))
+}
+
+func (h *history) leads() {
+	h.leader = h.src.Intn(3) // the others may still believe that they lead
+	h.issuers[h.leader] = issuer{}
+	h.claim(h.leader, queue.ModeRedis)
+}
+
+func (h *history) ticks() {
+	i := h.leader
+	if h.chance(30) {
+		i = h.src.Intn(3)
+	}
+	if h.issuers[i].lead != nil {
+		h.tick(&h.issuers[i])
+	}
+}
+
+func (h *history) tick(is *issuer) {
+	if is.held { // a zombie wakes with a batch in its hands
+		h.admitted(is)
+		is.held = false
+		return
+	}
+	view := h.shared
+	if is.direct != nil {
+		view = is.direct
+		view.Apply(view.State().Seq, h.after(view.State().Seq))
+	} else if !h.up {
+		return
+	}
+	pendingBefore := len(view.m.Pending)
+	ask := is.lead.Ask(1 + h.src.Intn(3))
+	people, why := view.Admit(ask)
+	if why == queue.Handed {
+		if pendingBefore > 0 && ask.Batch == 1 {
+			h.tally.Rehanded++
+		}
+		if h.chance(10) {
+			return // the reply is lost
+		}
+	}
+	is.lead.Got(people, why)
+	switch {
+	case why == queue.Fenced && is.direct != nil:
+		is.lead = nil // it has read a newer claim: steps down
+	case why != queue.Handed:
+	case h.chance(20):
+		is.held = true
+	default:
+		h.admitted(is)
+	}
+}
+
+func (h *history) admitted(is *issuer) {
+	people := slices.Clone(is.lead.Held())
+	for i := range people {
+		people[i].ExpiresMs = farMs
+	}
+	rec := queue.Record{Kind: queue.Admitted, Epoch: is.lead.Epoch(), People: people}
+	t := h.append(rec)
+	if h.chance(10) { // an append of unknown outcome is repeated, and had landed
+		t = h.append(rec)
+	}
+	is.lead.Appended(t)
+}
+
+func (h *history) checkpoints() {
+	is := &h.issuers[h.leader]
+	if is.lead == nil || is.held {
+		return
+	}
+	want := h.fold()
+	is.lead.Noted(h.append(queue.Record{Kind: queue.Checkpoint, Epoch: is.lead.Epoch(), Served: want.Served}))
+}
+
+func (h *history) snapshots() {
+	h.snaps = append(h.snaps, snapshot{h.shared.Snapshot(), h.shared.m.Clone()})
+}
+
+func (h *history) asks() {
+	v := h.somebody()
+	if p, ok := h.shared.Place(v); ok {
+		h.told = append(h.told, told{v, p})
+	}
+}
+
+func (h *history) redis() {
+	if h.up && h.chance(60) {
+		h.up = false
+		return
+	}
+	h.up = true
+	x := h.src.Intn(100) // returns empty, or as of some time ago, or as it was
+	switch {
+	case x < 35:
+		h.shared.Restore(nil)
+		h.shared.m = NewModel()
+	case x < 70 && len(h.snaps) > 0:
+		s := h.snaps[h.src.Intn(len(h.snaps))]
+		h.shared.Restore(s.t)
+		h.shared.m = s.m.Clone()
+	}
+}
+
+func (h *history) switches() {
+	is := &h.issuers[h.leader]
+	if is.lead == nil || is.held {
+		return
+	}
+	if is.direct == nil {
+		if !h.up || h.chance(20) { // Redis away, or only out of this leader's sight
+			is.direct = &both{Memory(), NewModel(), h}
+			h.claim(h.leader, queue.ModeDirect) // who changes the view that it pops from claims anew
+			h.tally.Switches++
+		}
+	} else if h.up && h.shared.State().Seq >= is.lead.Last() {
+		is.direct = nil
+		h.claim(h.leader, queue.ModeRedis)
+		h.tally.Switches++
+	}
+}
+
+// fold is the whole log by the model.
+func (h *history) fold() *Model {
+	m := NewModel()
+	m.Apply(0, h.log)
+	return m
+}
+
+// rebuilt is the log from nothing by the memory line, in random pieces; of a log trimmed at start, only claims and rules
+// are left below it.
+func (h *history) rebuilt(start queue.Ticket) *line.Line {
+	l := line.New()
+	for part := h.log; len(part) > 0; {
+		n := min(len(part), 1+h.src.Intn(40))
+		recs := slices.Clone(part[:n])
+		for i, r := range recs {
+			if r.Ticket <= start && r.Kind != queue.Claimed && r.Kind != queue.SettingsSet {
+				recs[i] = queue.Record{Ticket: r.Ticket}
+			}
+		}
+		if !l.Apply(l.State().Seq, recs) {
+			h.fail("a rebuild was refused at %d", l.State().Seq)
+		}
+		part = part[n:]
+	}
+	return l
+}
+
+func (h *history) check() *Model {
+	want := h.fold()
+	got := h.rebuilt(0)
+	if got.Digest() != want.Digest() {
+		h.fail("rebuilt: %+v, want %+v", slices.Collect(got.Waiting()), want.Line)
+	}
+	h.checkGrants(got, want)
+	got = h.rebuilt(want.Served) // what is settled may be trimmed: nobody is lost or gets in twice
+	var names, wantNames []string
+	for w := range got.Waiting() {
+		names = append(names, w.Visitor)
+	}
+	for _, w := range want.Line {
+		wantNames = append(wantNames, w.Visitor)
+	}
+	sort.Strings(names)
+	sort.Strings(wantNames)
+	if s := got.State(); !slices.Equal(names, wantNames) || s.Served != want.Served || s.Epoch != want.Epoch {
+		h.fail("trimmed at %d: %v %+v, want %v", want.Served, names, s, wantNames)
+	}
+	last := queue.Ticket(0)
+	went := map[string]queue.Ticket{}
+	for _, a := range want.Admitted {
+		if a.Ticket <= last {
+			h.fail("out of order, or twice: %+v after %d", a, last)
+		}
+		last = a.Ticket
+		if a.Ticket <= went[a.Visitor] {
+			h.fail("in twice for one entry: %+v", a)
+		}
+		went[a.Visitor] = a.By
+	}
+	for _, w := range want.Line {
+		if w.Ticket <= want.Served {
+			h.fail("%+v waits at or below served %d", w, want.Served)
+		}
+	}
+	for _, t := range h.told { // without Redis, the last exact answer and the offsets bound the truth
+		if p, ok := want.Place(t.v); ok && p.Ticket == t.place.Ticket {
+			if bound := queue.AheadBound(p.Ticket, want.Served, t.place.Ahead); p.Ahead > bound {
+				h.fail("%s was told at most %d ahead, and %d are", t.v, bound, p.Ahead)
+			}
+		}
+	}
+	if h.shared.State().Seq == h.end() {
+		if got := h.shared.Digest(); got != want.Digest() {
+			h.fail("the shared view differs from the log; by the log wait %+v", want.Line)
+		}
+	}
+	h.shared.compare()
+	return want
+}
+
+func (h *history) checkGrants(l *line.Line, want *Model) {
+	latest := map[string]Admission{}
+	for _, a := range want.Admitted {
+		latest[a.Visitor] = a
+	}
+	for _, v := range h.people {
+		g, state := l.Grant(v, 0)
+		a, admitted := latest[v]
+		wantState := line.NoGrant
+		if admitted {
+			wantState = line.Live
+			for _, r := range h.after(a.By) {
+				if r.Kind == queue.Released && r.Visitor == v && r.Of == a.Ticket {
+					wantState = line.Released
+				}
+			}
+		}
+		if state != wantState || g.Ticket != a.Ticket {
+			h.fail("grant of %s: %+v state %d, want %+v state %d", v, g, state, a, wantState)
+		}
+	}
+}
+
+// drain: zombies wake, a new leader claims, everybody is let in.
+func (h *history) drain() {
+	for i := range h.issuers {
+		if is := &h.issuers[i]; is.held {
+			h.admitted(is)
+		}
+	}
+	boss := &issuer{lead: line.Lead(h.append(queue.Record{Kind: queue.Claimed, Mode: queue.ModeRedis}))}
+	catchUp := func() { h.shared.Apply(h.shared.State().Seq, h.after(h.shared.State().Seq)) }
+	catchUp()
+	want := h.check()
+	for range 500 {
+		people, why := h.shared.Admit(boss.lead.Ask(2))
+		if why != queue.Handed {
+			break
+		}
+		boss.lead.Got(people, why)
+		h.admitted(boss)
+		catchUp()
+	}
+	want = h.check()
+	if len(want.Line) > 0 || h.shared.Total() > 0 {
+		h.fail("not everybody who waits gets in: %+v", want.Line)
+	}
+	h.tally.Admissions = len(want.Admitted)
+	if err := h.account(want); err != nil {
+		h.fail("%v", err)
+	}
+}
+
+// account tells by another way of counting than the fold's that nobody was lost.
+func (h *history) account(want *Model) error {
+	state, served, epoch := map[string]string{}, queue.Ticket(0), queue.Ticket(0)
+	n := 0
+	for _, r := range h.log {
+		switch r.Kind {
+		case queue.Entered:
+			state[r.Visitor] = "waits"
+		case queue.Left:
+			state[r.Visitor] = "left"
+		case queue.Claimed:
+			epoch = r.Ticket
+		case queue.Admitted:
+			for _, p := range r.People {
+				if r.Epoch == epoch && p.Ticket > served {
+					state[p.Visitor], served = "in", p.Ticket
+					n++
+				} else {
+					h.tally.Void++
+				}
+			}
+		}
+	}
+	if n != len(want.Admitted) {
+		return fmt.Errorf("%d admitted by one count, %d by the other", len(want.Admitted), n)
+	}
+	for v, s := range state {
+		if s == "waits" {
+			return errors.New(v + " is lost")
+		}
+	}
+	return nil
+}
+
+// memory is the Target of a line.Line.
+type memory struct{ *line.Line }
+
+// Memory is an empty memory line as a Target.
+func Memory() Target { return &memory{line.New()} }
+
+func (m *memory) Snapshot() any { return m.Line.Clone() }
+
+func (m *memory) Restore(s any) {
+	if s == nil {
+		m.Line = line.New()
+	} else {
+		m.Line = s.(*line.Line).Clone()
+	}
+}
