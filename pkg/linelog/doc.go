@@ -1,0 +1,42 @@
+// Package linelog is a queue's log in Kafka: append, read, bounds, checks, and who leads. It is the only importer of
+// franz-go.
+//
+// One queue is one topic of one partition, soonbeon.queue.<id>, and a ticket is a record's offset + 1. One record's way:
+//
+//	Encode ─▶ Writer.Append ─▶ broker (acks=all, idempotent) ─▶ ticket ─▶ … ─▶ Reader.Next ─▶ Decode ─▶ the fold
+//
+// What it promises:
+//
+//   - Append returns a ticket only after the broker's acknowledgement. ErrBusy and ErrNoQueue say that nothing was
+//     written; ErrUnknown says that nobody knows: it may stand in the log now, or never.
+//   - One caller's cancelled context does not fail another's record that shares its batch, and a context that is already
+//     done puts nothing into the buffer.
+//   - Waiting records are bounded in number and bytes. A record that was never sent is dropped once it is older than
+//     Config.AppendTimeout, so a stale entry does not appear in the log minutes after its caller was told "unknown".
+//     (One that was sent and not answered is kept, and sent again under the same sequence number: that is what makes
+//     it stand in the log once.)
+//   - Reader delivers every record in order, each once, and never skips in silence: a log whose start has moved past the
+//     reader, that is shorter than what was read, that was deleted or made anew ends it with a *TroubleError.
+//   - A record that cannot be read is delivered as queue.Skipped. It uses up its ticket and stays in the log for inspection.
+//   - A Membership has lost called for everything that it had assigned.
+//
+// When the brokers are away: Append answers ErrUnknown after AppendTimeout, and ErrBusy once the buffer is full;
+// AppendUntil and Next wait; Bounds, Topic, EnsureQueue and CheckProduction return the error; a Membership loses its
+// queues after its session and gets them back by itself. All go on within a few seconds of the brokers' return.
+//
+// What it leaves out: what records mean (line, redisline), who may write them (the services), and transactions. A
+// membership is not a lock: two members can believe for a moment that they lead the same queue. The log decides between
+// them by epoch.
+//
+// Files: codec.go and wire.go (bytes), log.go (topics), production.go (broker settings), client.go (connections),
+// writer.go, reader.go and trouble.go, group.go, metrics.go.
+//
+// What isn't obvious:
+//
+//   - A batch is as old as its first record: when that one has waited AppendTimeout unsent, all that wait behind it in the
+//     same queue are dropped with it, younger ones too. Their callers are told ErrUnknown early.
+//   - The broker's append time is not part of an acknowledgement in franz-go. What AppendUntil returns is the time that
+//     this process stamped the record with; readers see the broker's.
+//   - A queue that is deleted and made anew while a Writer lives answers ErrNoQueue for as long as the brokers refuse the
+//     old topic id. Writers do not adopt the new one quietly; checking ids (Topic) is the services' duty.
+package linelog

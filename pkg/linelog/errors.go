@@ -1,0 +1,87 @@
+package linelog
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/soonbeon/soonbeon/pkg/queue"
+)
+
+// The errors of appending and asking. Use errors.Is.
+var (
+	// ErrBusy: the buffer of waiting records is full. Nothing was written.
+	ErrBusy = errors.New("too many records wait for the broker")
+	// ErrUnknown: no acknowledgement came. The record may be in the log, or may not.
+	ErrUnknown = errors.New("not known to be written")
+	// ErrNoQueue: there is no such topic. Nothing was written.
+	ErrNoQueue = errors.New("no such queue in the log")
+	// ErrClosed: the Log, Writer or Reader was closed before the call. Nothing was written.
+	ErrClosed = errors.New("closed")
+)
+
+// TroubleKind says how a log no longer fits what was read from it.
+type TroubleKind uint8
+
+// The kinds of trouble. None of them is mended by trying again: an operator decides.
+const (
+	Trimmed   TroubleKind = iota + 1 // the log starts after the ticket that was to be read next
+	Short                            // the log ends before the last ticket that was read
+	Recreated                        // the topic has another id than expected
+	Gone                             // the topic was deleted
+)
+
+func (k TroubleKind) String() string {
+	switch k {
+	case Trimmed:
+		return "trimmed"
+	case Short:
+		return "short"
+	case Recreated:
+		return "recreated"
+	case Gone:
+		return "gone"
+	}
+	return "unknown"
+}
+
+// TroubleError ends a Reader.
+type TroubleError struct {
+	Queue   queue.ID
+	Kind    TroubleKind
+	After   queue.Ticket // the last ticket that was read, or that reading was to start after
+	First   queue.Ticket // Trimmed, Short: the first ticket still there
+	Next    queue.Ticket // Trimmed, Short: the ticket that would be written next
+	TopicID string       // Recreated: what the topic's id is now
+	Wanted  string       // Recreated: what it should be
+}
+
+func (e *TroubleError) Error() string {
+	switch e.Kind {
+	case Trimmed:
+		return fmt.Sprintf("the log of queue %s was trimmed: it starts at ticket %d, and %d was to be read next", e.Queue, e.First, e.After+1)
+	case Short:
+		return fmt.Sprintf("the log of queue %s is too short: its next ticket is %d, and %d was read already", e.Queue, e.Next, e.After)
+	case Recreated:
+		return fmt.Sprintf("the log of queue %s was made anew: its topic id is %s, not %s", e.Queue, e.TopicID, e.Wanted)
+	case Gone:
+		return fmt.Sprintf("the log of queue %s was deleted", e.Queue)
+	}
+	return fmt.Sprintf("the log of queue %s is in unknown trouble", e.Queue)
+}
+
+// SettingError is one setting of a topic or a broker that does not fit, and what to do about it.
+type SettingError struct {
+	Of      string // "topic soonbeon.queue.main", "broker 1"
+	Setting string
+	Value   string
+	Wanted  string
+	Fix     string // a sentence; may be empty
+}
+
+func (e *SettingError) Error() string {
+	s := fmt.Sprintf("%s: %s is %s, wanted %s", e.Of, e.Setting, e.Value, e.Wanted)
+	if e.Fix != "" {
+		s += ": " + e.Fix
+	}
+	return s
+}

@@ -1,0 +1,326 @@
+package linelog
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/zap"
+
+	"github.com/soonbeon/soonbeon/pkg/queue"
+)
+
+// The defaults of Config.
+const (
+	DefaultMaxBuffered      = 100_000
+	DefaultMaxBufferedBytes = 64 << 20
+	DefaultAppendTimeout    = 2500 * time.Millisecond
+	DefaultRetention        = 7 * 24 * time.Hour
+)
+
+// Config of a Log. Brokers is all that must be given.
+type Config struct {
+	Brokers  []string // host:port of at least one
+	ClientID string   // in the brokers' logs and quotas; default "soonbeon"
+	TLS      *TLSConfig
+	SASL     *SASLConfig
+
+	// Replication of the topics that EnsureQueue makes; default 1. In production 3, see CheckProduction.
+	Replication int16
+	// Retention of the topics that EnsureQueue makes; default 7 days, negative for ever. It has to be longer than any sale:
+	// a log that is trimmed past what was served stops its queue.
+	Retention time.Duration
+
+	MaxBuffered      int           // records of a Writer that wait for the broker; beyond, Append says ErrBusy. Default 100,000
+	MaxBufferedBytes int           // the same in bytes; default 64 MiB
+	AppendTimeout    time.Duration // how long Append waits for the acknowledgement; default 2.5 s, at least 50 ms
+}
+
+func (c Config) withDefaults() Config {
+	if c.ClientID == "" {
+		c.ClientID = "soonbeon"
+	}
+	if c.Replication == 0 {
+		c.Replication = 1
+	}
+	if c.Retention == 0 {
+		c.Retention = DefaultRetention
+	}
+	if c.MaxBuffered == 0 {
+		c.MaxBuffered = DefaultMaxBuffered
+	}
+	if c.MaxBufferedBytes == 0 {
+		c.MaxBufferedBytes = DefaultMaxBufferedBytes
+	}
+	if c.AppendTimeout == 0 {
+		c.AppendTimeout = DefaultAppendTimeout
+	}
+	return c
+}
+
+// validate returns every mistake at once.
+func (c Config) validate() error {
+	var errs []error
+	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
+	if len(c.Brokers) == 0 {
+		bad("brokers: give at least one host:port")
+	}
+	for _, b := range c.Brokers {
+		if b == "" {
+			bad("brokers: one of them is empty")
+		}
+	}
+	if c.Replication < 1 {
+		bad("replication is at least 1, not %d", c.Replication)
+	}
+	if c.Retention > 0 && c.Retention < time.Hour {
+		bad("retention is at least an hour, or negative for ever, not %v", c.Retention)
+	}
+	if c.MaxBuffered < 1 {
+		bad("max buffered is at least 1 record, not %d", c.MaxBuffered)
+	}
+	if c.MaxBufferedBytes < 1<<20 {
+		bad("max buffered bytes is at least 1 MiB, not %d", c.MaxBufferedBytes)
+	}
+	if c.AppendTimeout < 50*time.Millisecond {
+		bad("append timeout is at least 50ms, not %v", c.AppendTimeout)
+	}
+	return errors.Join(errs...)
+}
+
+// Log is a connection to the brokers that hold the queues' logs. It is safe for concurrent use.
+type Log struct {
+	cfg     Config
+	base    []kgo.Opt
+	logger  *zap.Logger
+	metrics *metrics
+	client  *kgo.Client // for questions; writers, readers and memberships have their own
+	admin   *kadm.Client
+}
+
+// Open validates cfg and returns a Log. It does not wait for a broker. A nil registerer leaves the metrics unregistered;
+// two Logs on one registerer share them.
+func Open(cfg Config, logger *zap.Logger, reg prometheus.Registerer, opts ...Option) (*Log, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("log: %w", err)
+	}
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if logger == nil {
+		logger = zap.NewNop()
+	}
+	logger = logger.Named("log")
+	base, err := baseOpts(cfg, o, logger)
+	if err != nil {
+		return nil, fmt.Errorf("log: %w", err)
+	}
+	m, err := newMetrics(reg)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kgo.NewClient(base...)
+	if err != nil {
+		return nil, fmt.Errorf("log: %w", err)
+	}
+	admin := kadm.NewClient(client)
+	admin.SetTimeoutMillis(int32(answerTimeout.Milliseconds()))
+	return &Log{cfg: cfg, base: base, logger: logger, metrics: m, client: client, admin: admin}, nil
+}
+
+// Close ends the connection for questions. Writers, readers and memberships are closed by whoever opened them.
+func (l *Log) Close() { l.client.Close() }
+
+// newClient makes a client of its own with what all have in common, and more.
+func (l *Log) newClient(more ...kgo.Opt) (*kgo.Client, error) {
+	return kgo.NewClient(append(append([]kgo.Opt(nil), l.base...), more...)...)
+}
+
+// Ping asks for a sign of life from any broker.
+func (l *Log) Ping(ctx context.Context) error {
+	if err := l.client.Ping(ctx); err != nil {
+		return fmt.Errorf("ping the log: %w", err)
+	}
+	return nil
+}
+
+// topicPrefix is a stored name: it never changes.
+const topicPrefix = "soonbeon.queue."
+
+// TopicOf names the topic that holds a queue's log.
+func TopicOf(id queue.ID) string { return topicPrefix + string(id) }
+
+func formatID(id kadm.TopicID) string { return base64.RawURLEncoding.EncodeToString(id[:]) }
+
+// Topic returns the id of the queue's topic, ErrNoQueue where there is none. A topic that was deleted and made anew under
+// the same name has another id.
+func (l *Log) Topic(ctx context.Context, id queue.ID) (topicID string, err error) {
+	d, err := l.detail(ctx, id)
+	if err != nil {
+		return "", fmt.Errorf("look up queue %s: %w", id, err)
+	}
+	return formatID(d.ID), nil
+}
+
+// detail asks the brokers, never a cache: kadm's Metadata always sends a request.
+func (l *Log) detail(ctx context.Context, id queue.ID) (kadm.TopicDetail, error) {
+	topic := TopicOf(id)
+	meta, err := l.admin.Metadata(ctx, topic)
+	if err != nil {
+		return kadm.TopicDetail{}, err
+	}
+	d, ok := meta.Topics[topic]
+	switch {
+	case !ok, errors.Is(d.Err, kerr.UnknownTopicOrPartition):
+		return kadm.TopicDetail{}, ErrNoQueue
+	case d.Err != nil:
+		return kadm.TopicDetail{}, d.Err
+	}
+	return d, nil
+}
+
+// EnsureQueue makes the queue's topic if there is none, and otherwise checks that it is fit: exactly one partition,
+// LogAppendTime, not compacted. What does not fit is returned as *SettingError values, joined. Safe to call at once from
+// many processes.
+func (l *Log) EnsureQueue(ctx context.Context, id queue.ID) (topicID string, created bool, err error) {
+	if _, err := queue.ParseID(string(id)); err != nil {
+		return "", false, err
+	}
+	topic := TopicOf(id)
+	retention := int64(-1)
+	if l.cfg.Retention > 0 {
+		retention = l.cfg.Retention.Milliseconds()
+	}
+	text := func(s string) *string { return &s }
+	resp, err := l.admin.CreateTopic(ctx, 1, l.cfg.Replication, map[string]*string{
+		"cleanup.policy":         text("delete"),
+		"message.timestamp.type": text("LogAppendTime"),
+		"retention.ms":           text(strconv.FormatInt(retention, 10)),
+		"retention.bytes":        text("-1"),
+	}, topic)
+	switch {
+	case err == nil:
+		l.logger.Info("made a queue's topic", zap.String("queue", string(id)), zap.String("topic_id", formatID(resp.ID)))
+		// The new topic may be unknown to the next broker asked for an instant; wait until it is there.
+		if err := l.awaitTopic(ctx, id); err != nil {
+			return "", true, fmt.Errorf("make queue %s: %w", id, err)
+		}
+		return formatID(resp.ID), true, nil
+	case !errors.Is(err, kerr.TopicAlreadyExists):
+		return "", false, fmt.Errorf("make queue %s: %w", id, err)
+	}
+	d, err := l.detail(ctx, id)
+	if err != nil {
+		return "", false, fmt.Errorf("look up queue %s: %w", id, err)
+	}
+	if err := l.checkFit(ctx, id, d); err != nil {
+		return "", false, fmt.Errorf("queue %s: %w", id, err)
+	}
+	return formatID(d.ID), false, nil
+}
+
+func (l *Log) awaitTopic(ctx context.Context, id queue.ID) error {
+	for fails := 1; ; fails++ {
+		d, err := l.detail(ctx, id)
+		if err == nil && len(d.Partitions) > 0 && d.Partitions[0].Err == nil {
+			return nil
+		}
+		if err := sleep(ctx, backoff(fails)); err != nil {
+			return err
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// checkFit compares a topic that exists with what a queue's log has to be.
+func (l *Log) checkFit(ctx context.Context, id queue.ID, d kadm.TopicDetail) error {
+	var errs []error
+	of := "topic " + d.Topic
+	if n := len(d.Partitions); n != 1 {
+		errs = append(errs, &SettingError{of, "partitions", strconv.Itoa(n), "1",
+			"a queue's order is that of one partition; partitions cannot be taken away, so delete the topic if it is empty, or name the queue differently"})
+	}
+	values, err := l.topicConfig(ctx, d.Topic)
+	if err != nil {
+		return err
+	}
+	if v := values["message.timestamp.type"]; v != "LogAppendTime" {
+		errs = append(errs, &SettingError{of, "message.timestamp.type", v, "LogAppendTime",
+			"set it with kafka-configs --alter: waits and rates are reckoned from the broker's clock"})
+	}
+	if v := values["cleanup.policy"]; v != "delete" {
+		errs = append(errs, &SettingError{of, "cleanup.policy", v, "delete",
+			"set it with kafka-configs --alter: compaction removes people from the middle of the line"})
+	}
+	return errors.Join(errs...)
+}
+
+func (l *Log) topicConfig(ctx context.Context, topic string) (map[string]string, error) {
+	rcs, err := l.admin.DescribeTopicConfigs(ctx, topic)
+	if err != nil {
+		return nil, fmt.Errorf("describe topic %s: %w", topic, err)
+	}
+	rc, err := rcs.On(topic, nil)
+	if err == nil {
+		err = rc.Err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("describe topic %s: %w", topic, err)
+	}
+	return configValues(rc), nil
+}
+
+func configValues(rc kadm.ResourceConfig) map[string]string {
+	values := make(map[string]string, len(rc.Configs))
+	for _, c := range rc.Configs {
+		values[c.Key] = c.MaybeValue()
+	}
+	return values
+}
+
+// Bounds returns the ticket of the first record that is still there and the ticket of the next one to be written; they
+// are equal when the log holds nothing. ErrNoQueue where there is no such queue.
+func (l *Log) Bounds(ctx context.Context, id queue.ID) (first, next queue.Ticket, err error) {
+	topic := TopicOf(id)
+	offset := func(list func(context.Context, ...string) (kadm.ListedOffsets, error)) (queue.Ticket, error) {
+		listed, err := list(ctx, topic)
+		if err != nil {
+			return 0, err
+		}
+		o, ok := listed.Lookup(topic, 0)
+		switch {
+		case !ok, errors.Is(o.Err, kerr.UnknownTopicOrPartition):
+			return 0, ErrNoQueue
+		case o.Err != nil:
+			return 0, o.Err
+		}
+		return queue.Ticket(o.Offset) + 1, nil
+	}
+	// The start first: it only grows, so the pair can't say that the log starts after its end.
+	if first, err = offset(l.admin.ListStartOffsets); err == nil {
+		next, err = offset(l.admin.ListEndOffsets)
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("bounds of queue %s: %w", id, err)
+	}
+	return first, next, nil
+}
