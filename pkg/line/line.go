@@ -183,23 +183,17 @@ func (l *Line) pop(n int, batch int64) {
 	}
 }
 
-// Place is where one visitor stands.
-type Place struct {
-	Ticket queue.Ticket
-	Ahead  int64 // how many wait ahead, those being admitted included
-}
-
 // Total is how many wait by the log, those being admitted included.
 func (l *Line) Total() int64 { return int64(l.index.len + len(l.pending) - l.gone) }
 
 // Place finds a visitor who waits; ok is false for everybody else.
-func (l *Line) Place(v queue.Visitor) (p Place, ok bool) {
+func (l *Line) Place(v queue.Visitor) (p queue.Place, ok bool) {
 	if t, ok := l.line[v]; ok {
-		return Place{t, int64(l.index.rank(t) + len(l.pending) - l.gone)}, true
+		return queue.Place{Ticket: t, Ahead: int64(l.index.rank(t) + len(l.pending) - l.gone)}, true
 	}
 	me, ok := l.pending[v]
 	if !ok || !me.stands {
-		return Place{}, false
+		return queue.Place{}, false
 	}
 	ahead := int64(0)
 	for _, p := range l.pending {
@@ -207,7 +201,7 @@ func (l *Line) Place(v queue.Visitor) (p Place, ok bool) {
 			ahead++
 		}
 	}
-	return Place{me.ticket, ahead}, true
+	return queue.Place{Ticket: me.ticket, Ahead: ahead}, true
 }
 
 // Waiting yields everybody who waits by the log, in ticket order. The line must not change meanwhile.

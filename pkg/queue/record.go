@@ -117,3 +117,16 @@ type Waiting struct {
 	Ticket  Ticket
 	Key     string
 }
+
+// Place is where one visitor stands in a line: the ticket that counts, and how many wait ahead, those being admitted
+// included. Ticket is 0 for who does not wait.
+type Place struct {
+	Ticket Ticket
+	Ahead  int64
+}
+
+// Moment is what a view knows of the whole line at the moment of an answer. Total counts everybody who waits by the log.
+type Moment struct {
+	State
+	Total int64
+}

@@ -15,7 +15,7 @@ type Target interface {
 	Apply(follows queue.Ticket, recs []queue.Record) bool
 	Admit(queue.Ask) ([]queue.Person, queue.Reason)
 	State() queue.State
-	Place(queue.Visitor) (line.Place, bool)
+	Place(queue.Visitor) (queue.Place, bool)
 	Total() int64
 	Digest() string
 	Snapshot() any
@@ -101,7 +101,7 @@ type snapshot struct {
 
 type told struct {
 	v     queue.Visitor
-	place line.Place
+	place queue.Place
 }
 
 type history struct {

@@ -3,7 +3,6 @@ package linetest
 import (
 	"slices"
 
-	"github.com/soonbeon/soonbeon/pkg/line"
 	"github.com/soonbeon/soonbeon/pkg/queue"
 )
 
@@ -185,13 +184,13 @@ func (m *Model) ByLog() []queue.Waiting {
 }
 
 // Place finds v by counting.
-func (m *Model) Place(v queue.Visitor) (line.Place, bool) {
+func (m *Model) Place(v queue.Visitor) (queue.Place, bool) {
 	for i, w := range m.ByLog() {
 		if w.Visitor == v {
-			return line.Place{Ticket: w.Ticket, Ahead: int64(i)}, true
+			return queue.Place{Ticket: w.Ticket, Ahead: int64(i)}, true
 		}
 	}
-	return line.Place{}, false
+	return queue.Place{}, false
 }
 
 // Digest is the fingerprint by the log.

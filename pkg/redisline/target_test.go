@@ -1,0 +1,136 @@
+package redisline
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/soonbeon/soonbeon/pkg/line/linetest"
+	"github.com/soonbeon/soonbeon/pkg/queue"
+)
+
+// target is a View as linetest drives it.
+type target struct {
+	t interface{ Fatalf(string, ...any) }
+	v *View
+}
+
+var _ linetest.Target = (*target)(nil)
+
+// unpaced never binds.
+var unpaced = Pace{Rate: 1e6, Depth: 1e6}
+
+func newTarget(t interface{ Fatalf(string, ...any) }, rdb redis.UniversalClient, id queue.ID) *target {
+	x := &target{t, New(rdb, id)}
+	x.Restore(nil)
+	return x
+}
+
+func (x *target) must(err error) {
+	if err != nil {
+		x.t.Fatalf("%v", err)
+	}
+}
+
+func (x *target) Apply(follows queue.Ticket, recs []queue.Record) bool {
+	if len(recs) == 0 {
+		return follows == x.State().Seq
+	}
+	seq, fits, err := x.v.Apply(ctx, follows, recs, "topic")
+	x.must(err)
+	if got := x.State().Seq; got != seq {
+		x.t.Fatalf("apply says that seq is %d, and it is %d", seq, got)
+	}
+	return fits
+}
+
+func (x *target) Admit(ask queue.Ask) ([]queue.Person, queue.Reason) {
+	people, why, err := x.v.Admit(ctx, ask, unpaced, time.Hour)
+	x.must(err)
+	return people, why
+}
+
+func (x *target) State() queue.State {
+	m, _, err := x.v.Places(ctx, nil)
+	x.must(err)
+	return m.State
+}
+
+func (x *target) Place(who queue.Visitor) (queue.Place, bool) {
+	_, p, err := x.v.Places(ctx, []queue.Visitor{who})
+	x.must(err)
+	return p[0], p[0].Ticket != 0
+}
+
+func (x *target) Total() int64 {
+	m, _, err := x.v.Places(ctx, nil)
+	x.must(err)
+	return m.Total
+}
+
+func (x *target) Digest() string {
+	d, err := x.v.Digest(ctx)
+	x.must(err)
+	return d
+}
+
+type dataset struct {
+	seq    string
+	hashes map[string]map[string]string
+	zsets  map[string][]redis.Z
+}
+
+func (x *target) Snapshot() any {
+	d := dataset{hashes: map[string]map[string]string{}, zsets: map[string][]redis.Z{}}
+	d.seq, _ = x.v.rdb.Get(ctx, x.v.k.seq).Result()
+	for _, k := range []string{x.v.k.keys, x.v.k.state, x.v.k.pending, x.v.k.pace} {
+		h, err := x.v.rdb.HGetAll(ctx, k).Result()
+		x.must(err)
+		d.hashes[k] = h
+	}
+	for _, k := range []string{x.v.k.line, x.v.k.active} {
+		z, err := x.v.rdb.ZRangeWithScores(ctx, k, 0, -1).Result()
+		x.must(err)
+		d.zsets[k] = z
+	}
+	return d
+}
+
+func (x *target) Restore(s any) {
+	x.must(x.v.Drop(ctx))
+	d, ok := s.(dataset)
+	if !ok {
+		return
+	}
+	_, err := x.v.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		if d.seq != "" {
+			p.Set(ctx, x.v.k.seq, d.seq, 0)
+		}
+		for k, h := range d.hashes {
+			if len(h) > 0 {
+				p.HSet(ctx, k, h)
+			}
+		}
+		for k, z := range d.zsets {
+			if len(z) > 0 {
+				p.ZAdd(ctx, k, z...)
+			}
+		}
+		return nil
+	})
+	x.must(err)
+}
+
+var ctx = context.Background()
+
+func TestKeysAreAStoredFormat(t *testing.T) {
+	want := keys{
+		line: "soonbeon:{main}:line", seq: "soonbeon:{main}:seq", keys: "soonbeon:{main}:keys", state: "soonbeon:{main}:state",
+		pending: "soonbeon:{main}:pending", active: "soonbeon:{main}:active", pace: "soonbeon:{main}:pace", grant: "soonbeon:{main}:grant:",
+	}
+	if got := keysOf("main"); got != want {
+		t.Errorf("keys %+v, want %+v", got, want)
+	}
+}
