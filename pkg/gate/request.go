@@ -1,0 +1,73 @@
+package gate
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// maxTokens bounds how many tokens of one request are looked at, so that a header full of them is not worth sending.
+const maxTokens = 16
+
+// tokens are all that r carries: headers first, since whoever sets them means them.
+func (g *Gate) tokens(r *http.Request) []string {
+	var all []string
+	for _, v := range r.Header.Values("Authorization") {
+		scheme, token, found := strings.Cut(strings.TrimSpace(v), " ")
+		if found && strings.EqualFold(scheme, "Bearer") {
+			all = append(all, strings.TrimSpace(token))
+		}
+	}
+	for _, v := range r.Header.Values(TokenHeader) {
+		all = append(all, strings.TrimSpace(v))
+	}
+	for _, c := range r.CookiesNamed(g.cookie) {
+		all = append(all, c.Value)
+	}
+	return all[:min(len(all), maxTokens)]
+}
+
+// prefersHTML reads Accept: is HTML welcome, and at least as much as JSON? Browsers name text/html when they navigate
+// and only then; programs say */* or nothing, and are better served with a problem they can read than with a redirect.
+func prefersHTML(accept []string) bool {
+	html := quality(accept, "text/html", "text/*")
+	json := max(
+		quality(accept, "application/problem+json", ""),
+		quality(accept, "application/json", ""),
+	)
+	return html > 0 && html >= json
+}
+
+// quality is the weight of a media type, or else of its range, in 0 to 1; 0 if neither is named. A weight that cannot
+// be read counts as 0.
+func quality(accept []string, exact, within string) float64 {
+	weights := make(map[string]float64, 2)
+	for _, line := range accept {
+		for item := range strings.SplitSeq(line, ",") {
+			name, params, _ := strings.Cut(item, ";")
+			name = strings.ToLower(strings.TrimSpace(name))
+			if name != "" && (name == exact || name == within) {
+				weights[name] = weight(params)
+			}
+		}
+	}
+	if q, named := weights[exact]; named {
+		return q
+	}
+	return weights[within]
+}
+
+func weight(params string) float64 {
+	for param := range strings.SplitSeq(params, ";") {
+		name, value, _ := strings.Cut(param, "=")
+		if !strings.EqualFold(strings.TrimSpace(name), "q") {
+			continue
+		}
+		q, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+		if err != nil || !(q >= 0 && q <= 1) {
+			return 0
+		}
+		return q
+	}
+	return 1
+}
