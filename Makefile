@@ -87,8 +87,9 @@ generate: ## write the generated code of proto/ anew, with the tools pinned in p
 	cd proto && GOWORK=off go tool -modfile=tools.mod buf generate
 
 .PHONY: verify
-verify: ## generated code, stored formats, import rules, licences, documented metrics and error codes
+verify: ## generated code, go.mod files, import rules, licences, documented metrics and error codes
 	go test -count=1 -v ./services/verify
+	@for module in $(MODULES); do echo "go mod tidy -diff in $$module"; (cd $$module && GOWORK=off go mod tidy -diff); done
 	cd proto && GOWORK=off go tool -modfile=tools.mod buf lint
 	@rm -rf $(CACHE)/generated && mkdir -p $(CACHE)/generated && cp -R proto/. $(CACHE)/generated/
 	@find $(CACHE)/generated -name '*.pb.go' -delete
