@@ -62,12 +62,8 @@ func measureRate(all []admission) Rate {
 	slices.Sort(times)
 
 	start, batchAt := 0, 0 // of the window, of the batch
-	firstBatch := 0
 	for i, at := range times {
 		if at != times[batchAt] {
-			if firstBatch == 0 {
-				firstBatch = i
-			}
 			batchAt = i
 		}
 		if i == batchAt {
@@ -82,9 +78,10 @@ func measureRate(all []admission) Rate {
 		}
 	}
 	if r.Batches > 1 {
-		// The first batch stands at the beginning of the time that is divided by, so it isn't part of what was done in it.
+		// The last batch stands at the end of the time that is divided by, so it isn't part of what was done in it. It
+		// is the one to leave out, since the line ran dry in it.
 		span := float64(times[len(times)-1]-times[0]) / 1000
-		mean := float64(len(times)-firstBatch) / span
+		mean := float64(batchAt) / span
 		r.Mean = &mean
 	}
 	return r

@@ -31,7 +31,7 @@ type moment struct {
 }
 
 func newProgress(out io.Writer, r *run) *progress {
-	return &progress{out: out, terminal: isTerminal(out), crowd: r}
+	return &progress{out: out, terminal: isTerminal(out), crowd: r, past: []moment{{at: r.start}}}
 }
 
 func isTerminal(out io.Writer) bool {
@@ -122,7 +122,7 @@ func (v view) lines() (enter, wait string) {
 		thousands(int64(v.entering)), ms(v.latency.P50), ms(v.latency.P99))
 	wait = fmt.Sprintf("%-10s %*s  admitted %*s  %8s/s   %s elapsed%s%s", "waiting",
 		len(total), thousands(v.waiting()), len(total), thousands(v.admitted), thousands(int64(v.admitting+0.5)),
-		duration(v.elapsed.Truncate(time.Second)), v.left(), v.trouble())
+		wholeSeconds(v.elapsed), v.left(), v.trouble())
 	return enter, wait
 }
 
@@ -142,7 +142,7 @@ func (v view) left() string {
 	if v.admitting <= 0 || remaining <= 0 {
 		return ""
 	}
-	return ", " + duration(time.Duration(float64(remaining)/v.admitting*float64(time.Second)).Round(time.Second)) + " left"
+	return ", " + wholeSeconds(time.Duration(float64(remaining)/v.admitting*float64(time.Second))) + " left"
 }
 
 func (v view) trouble() string {

@@ -311,12 +311,17 @@ func perSecond(v float64) string {
 	return fmt.Sprintf("%.1f/s", v)
 }
 
-// duration prints like 42 s, 1m12s, 1h05m.
+// duration prints like 4.2 s, 42 s, 1m12s, 1h05m.
 func duration(d time.Duration) string {
-	s := int64(d.Round(time.Second) / time.Second)
-	switch {
-	case d < 10*time.Second:
+	if d < 10*time.Second {
 		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	return wholeSeconds(d)
+}
+
+func wholeSeconds(d time.Duration) string {
+	s := int64(d / time.Second)
+	switch {
 	case s < 60:
 		return fmt.Sprintf("%d s", s)
 	case s < 3600:
