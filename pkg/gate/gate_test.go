@@ -256,6 +256,16 @@ func TestTheWayBack(t *testing.T) {
 	}
 }
 
+func TestTheRoomsOwnParametersDoNotStandInTheWay(t *testing.T) {
+	f := setUp(t, func(cfg *Config) { cfg.WaitingRoom = "https://wait.example/?queue=other&return=/old&a=1&a=2" })
+	w := f.do("GET", "/new", "Accept", browser)
+	assert.Equal(t, "https://wait.example/?a=1&a=2&queue=main&return=%2Fnew", w.Header().Get("Location"))
+	w = f.do("POST", "/new")
+	assert.Contains(t, w.Body.String(), `"enterUrl":"https://wait.example/?a=1\u0026a=2\u0026queue=main"`)
+	w = f.do("GET", "/new", "Accept", browser)
+	assert.Equal(t, "https://wait.example/?a=1&a=2&queue=main&return=%2Fnew", w.Header().Get("Location"), "again the same")
+}
+
 func TestTheWayBackIsWhatTheBrowserAskedFor(t *testing.T) {
 	f := setUp(t, nil)
 	f.site = http.StripPrefix("/shop", f.site)

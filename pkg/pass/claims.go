@@ -30,9 +30,6 @@ func (d *date) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 		return err
 	}
 	whole, fraction, _ := strings.Cut(string(v), ".")
-	if len(whole) > 12 {
-		return errClaims
-	}
 	for i := range len(fraction) {
 		if fraction[i] < '0' || fraction[i] > '9' {
 			return errClaims // an exponent

@@ -33,6 +33,8 @@ func forgeries(header, body, typ string, key []byte) []forgery {
 		}
 		return forge(header, strings.Replace(body, old, new, 1), key)
 	}
+	// One byte more than a multiple of three leaves four bits of the last character unused.
+	loose := func(s string) string { return b64([]byte(s + strings.Repeat(" ", (4-len(s)%3)%3))) }
 	sha512ed := func() string {
 		text := b64([]byte(strings.Replace(header, "HS256", "HS512", 1))) + "." + p
 		m := hmac.New(sha512.New, key)
@@ -63,6 +65,8 @@ func forgeries(header, body, typ string, key []byte) []forgery {
 		{"padded", h + "." + p + "." + sig + "="},
 		{"payload padded, signed", seal(h+"."+b64([]byte(body + " "))[:4]+"=."+p, key)},
 		{"signature spelt differently", last(good, 1)},
+		{"header spelt differently, signed", seal(last(loose(header), 1)+"."+p, key)},
+		{"payload spelt differently, signed", seal(h+"."+last(loose(body), 1), key)},
 		{"signature cut", good[:len(good)-1]},
 		{"signature in the standard alphabet", strings.NewReplacer("-", "+", "_", "/").Replace(good[:len(good)-1]) + "+"},
 		{"signature of zeroes", h + "." + p + "." + strings.Repeat("A", 43)},
@@ -151,6 +155,17 @@ func refuse(t *testing.T, all []forgery, verify func(string) error) {
 				}
 			}
 		}
+	}
+}
+
+// Were the spoiled text not what is wrong with these, the forgeries would prove nothing.
+func TestTheForgersTokensWouldBeGood(t *testing.T) {
+	k := mustKeys(t, pair("a", keyA))
+	for _, spaces := range []string{"", " ", "  ", "   "} {
+		_, err := k.VerifyReceipt(forge(receiptHeader, receiptBody+spaces, receiptKey(t)), "main")
+		require.NoError(t, err)
+		_, err = k.VerifyReceipt(forge(receiptHeader+spaces, receiptBody, receiptKey(t)), "main")
+		require.NoError(t, err, "by the long path")
 	}
 }
 
@@ -263,6 +278,7 @@ func TestFault19ForgedIdentities(t *testing.T) {
 		{"a receipt signed by the site", forge(receiptHeader, receiptBody, keyA)},
 		{"an entry token signed by the site", forge(entryHeader, entryBody, keyA)},
 		{"no exp", with(`,"exp":1764471534`, ``)},
+		{"no exp and no iat", forge(siteHeader, `{"sub":"user-1"}`, keyA)},
 		{"aud of another service", with(`"soonbeon"`, `"shop"`)},
 		{"aud of other services", with(`"soonbeon"`, `["shop","mail"]`)},
 		{"aud of nobody", with(`"soonbeon"`, `[]`)},
