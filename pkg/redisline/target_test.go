@@ -20,7 +20,7 @@ type target struct {
 var _ linetest.Target = (*target)(nil)
 
 // unpaced never binds.
-var unpaced = Pace{Rate: 1e6, Depth: 1e6}
+var unpaced = queue.Settings{Rate: 1e6, Interval: time.Second, GrantTTL: time.Hour}
 
 func newTarget(t interface{ Fatalf(string, ...any) }, rdb redis.UniversalClient, id queue.ID) *target {
 	x := &target{t, New(rdb, id)}
@@ -47,7 +47,7 @@ func (x *target) Apply(follows queue.Ticket, recs []queue.Record) bool {
 }
 
 func (x *target) Admit(ask queue.Ask) ([]queue.Person, queue.Reason) {
-	people, why, err := x.v.Admit(ctx, ask, unpaced, time.Hour)
+	people, why, err := x.v.Admit(ctx, ask, unpaced)
 	x.must(err)
 	return people, why
 }

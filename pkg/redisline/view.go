@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -118,21 +117,17 @@ func appendRecords(args []any, recs []queue.Record) []any {
 	return args
 }
 
-// Pace is the guard that one admit call has in Redis: people a second, and how many may go at once after a pause.
-type Pace struct {
-	Rate  float64
-	Depth float64
-}
-
 var reasons = map[string]queue.Reason{
 	"handed": queue.Handed, "empty": queue.Empty, "paced": queue.Paced, "behind": queue.Behind, "fenced": queue.Fenced,
 }
 
-// Admit hands out the next batch, as line.Line.Admit does. Error: ErrAway; then ask for the same batch again.
-func (v *View) Admit(ctx context.Context, ask queue.Ask, pace Pace, ttl time.Duration) ([]queue.Person, queue.Reason, error) {
+// Admit hands out the next batch, as line.Line.Admit does. The bucket in Redis is the last guard, should two leaders pace at
+// once: it fills at set.Rate by Redis' own clock and holds two batches, so one leader alone never feels it. Error: ErrAway;
+// then ask for the same batch again.
+func (v *View) Admit(ctx context.Context, ask queue.Ask, set queue.Settings) ([]queue.Person, queue.Reason, error) {
 	reply, err := v.s.admit.Run(ctx, v.rdb, []string{v.k.line, v.k.seq, v.k.state, v.k.pending, v.k.active, v.k.pace},
-		ticketArg(ask.Epoch), ask.Batch, ticketArg(ask.AtLeast), min(ask.N, queue.MaxBatch), pace.Rate, pace.Depth,
-		ttl.Milliseconds(), v.k.grant).StringSlice()
+		ticketArg(ask.Epoch), ask.Batch, ticketArg(ask.AtLeast), min(ask.N, queue.MaxBatch), set.Rate,
+		2*set.PerBatch()+1, set.GrantTTL.Milliseconds(), v.k.grant).StringSlice()
 	if err != nil {
 		return nil, 0, away("admitting from "+string(v.id), err)
 	}

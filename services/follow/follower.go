@@ -1,0 +1,266 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/soonbeon/soonbeon/pkg/line"
+	"github.com/soonbeon/soonbeon/pkg/linelog"
+	"github.com/soonbeon/soonbeon/pkg/queue"
+)
+
+// Log is where the records come from; *linelog.Log has it.
+type Log interface {
+	Topic(ctx context.Context, id queue.ID) (topicID string, err error)
+	NewReader(id queue.ID, after queue.Ticket, topicID string) *linelog.Reader
+}
+
+// Follower follows one queue's log from its beginning. It is a lifecycle.Service, and safe for concurrent use.
+type Follower struct {
+	id      queue.ID
+	log     Log
+	logger  *zap.Logger
+	metrics *Metrics
+
+	mu      sync.RWMutex
+	ledger  *line.Ledger
+	line    *line.Line // nil: only the ledger is kept
+	pace    pace
+	marks   marks
+	trouble error
+	changed chan struct{} // closed and replaced when something was folded, if anybody waits
+	waiters int
+
+	once   sync.Once
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// New makes a Follower that keeps the ledger alone: memory grows with live grants only.
+func New(id queue.ID, log Log, logger *zap.Logger, m *Metrics) *Follower {
+	f := &Follower{id: id, log: log, logger: logger.With(zap.String("queue", string(id))), metrics: m,
+		ledger: line.NewLedger(), changed: make(chan struct{}), done: make(chan struct{})}
+	return f
+}
+
+// NewLine makes a Follower that also keeps the line: about 100 bytes more for each who waits.
+func NewLine(id queue.ID, log Log, logger *zap.Logger, m *Metrics) *Follower {
+	f := New(id, log, logger, m)
+	f.line = line.New()
+	f.ledger = &f.line.Ledger
+	return f
+}
+
+// Start begins to read in the background; it does not wait for anything.
+func (f *Follower) Start(context.Context) error {
+	f.once.Do(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		f.mu.Lock()
+		f.cancel = cancel
+		f.mu.Unlock()
+		go func() {
+			defer close(f.done)
+			f.run(ctx)
+		}()
+	})
+	return nil
+}
+
+// Stop ends the reading and waits for it.
+func (f *Follower) Stop(ctx context.Context) error {
+	f.once.Do(func() { close(f.done) })
+	f.mu.Lock()
+	if f.cancel != nil {
+		f.cancel()
+	}
+	f.mu.Unlock()
+	select {
+	case <-f.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// retryAfter is the pause after something that may pass by itself.
+const retryAfter = 500 * time.Millisecond
+
+func (f *Follower) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := f.read(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		var trouble *linelog.TroubleError
+		f.mu.Lock()
+		first := f.trouble == nil
+		f.trouble = err
+		f.mu.Unlock()
+		if errors.As(err, &trouble) {
+			if first {
+				f.logger.Error("the log can't be followed any further; what is known stands still", zap.Error(err))
+			}
+		} else if first {
+			f.logger.Warn("the log can't be read; trying again", zap.Error(err))
+		}
+		pause(ctx, retryAfter)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+func (f *Follower) read(ctx context.Context) error {
+	topic, err := f.log.Topic(ctx, f.id)
+	if err != nil {
+		return err
+	}
+	r := f.log.NewReader(f.id, f.State().Seq, topic)
+	defer r.Close()
+	for {
+		recs, err := r.Next(ctx)
+		if err != nil {
+			return err
+		}
+		f.fold(recs)
+	}
+}
+
+// fold applies records that follow what was applied.
+func (f *Follower) fold(recs []queue.Record) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before := f.ledger.Counts()
+	seq := f.ledger.State().Seq
+	if f.line != nil {
+		f.line.Apply(seq, recs)
+	} else {
+		f.ledger.Apply(seq, recs)
+	}
+	for i := range recs {
+		if recs[i].Kind == queue.Admitted {
+			f.pace.add(recs[i].AtMs, len(recs[i].People))
+		}
+	}
+	f.trouble = nil
+	f.marks.add(time.Now(), f.ledger.State().Seq)
+	f.metrics.observe(f.id, before, f.ledger)
+	if f.waiters > 0 {
+		close(f.changed)
+		f.changed = make(chan struct{})
+	}
+}
+
+// State is the fold's integers as far as the log was read.
+func (f *Follower) State() queue.State {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.ledger.State()
+}
+
+// Trouble is why the log can't be read at the moment, nil while it can.
+func (f *Follower) Trouble() error {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.trouble
+}
+
+// Grant tells what became of the visitor's latest admission.
+func (f *Follower) Grant(v queue.Visitor, now time.Time) (queue.Grant, line.GrantState) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.ledger.Grant(v, now.UnixMilli())
+}
+
+// WaitFor returns once ticket t was folded, or with ctx's error.
+func (f *Follower) WaitFor(ctx context.Context, t queue.Ticket) error {
+	f.mu.Lock()
+	f.waiters++
+	for f.ledger.State().Seq < t {
+		changed := f.changed
+		f.mu.Unlock()
+		select {
+		case <-changed:
+			f.mu.Lock()
+		case <-ctx.Done():
+			f.mu.Lock()
+			f.waiters--
+			f.mu.Unlock()
+			return ctx.Err()
+		}
+	}
+	f.waiters--
+	f.mu.Unlock()
+	return nil
+}
+
+// Fresh is how far the log had been read a moment (Grace) ago: a view that is behind it is behind, and not just on its way.
+func (f *Follower) Fresh(now time.Time) queue.Ticket {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.marks.before(now.Add(-Grace))
+}
+
+// Batch is one Admitted record as it bears on the pace.
+type Batch struct {
+	AtMs   int64 // the broker's time
+	People int
+}
+
+// Recent are the batches of the last second before the broker's time atMs, valid or not.
+func (f *Follower) Recent(atMs int64) []Batch {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.pace.since(atMs - 1000)
+}
+
+// Rate is the people a second that full batches (fullBatch people or more) came to over the last minute; ok is false where
+// too little was seen. Batches that the line was too short to fill say nothing about how fast it moves.
+func (f *Follower) Rate(now time.Time, fullBatch int) (perSecond float64, ok bool) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.pace.rate(now.UnixMilli()-60_000, fullBatch)
+}
+
+// Claim is the latest claim that was read.
+func (f *Follower) Claim() queue.Record {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.ledger.Claim()
+}
+
+// Digest is the fingerprint of the line; "" where only the ledger is kept.
+func (f *Follower) Digest() string {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if f.line == nil {
+		return ""
+	}
+	return f.line.Digest()
+}
+
+// Place finds one visitor in the line, at one moment with what else is known. Only of a Follower that keeps the line.
+func (f *Follower) Place(_ context.Context, v queue.Visitor) (queue.Moment, queue.Place, error) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	p, _ := f.line.Place(v)
+	return queue.Moment{State: f.ledger.State(), Total: f.line.Total()}, p, nil
+}
+
+// Admit hands out the next batch from the line. Only of a Follower that keeps the line.
+func (f *Follower) Admit(_ context.Context, ask queue.Ask, _ queue.Settings) ([]queue.Person, queue.Reason, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	people, why := f.line.Admit(ask)
+	return people, why, nil
+}

@@ -1,0 +1,83 @@
+package follow
+
+import (
+	"time"
+
+	"github.com/soonbeon/soonbeon/pkg/queue"
+)
+
+// pace remembers the batches of the last minute, oldest first.
+type pace struct{ batches []Batch }
+
+func (p *pace) add(atMs int64, people int) {
+	p.batches = append(p.batches, Batch{atMs, people})
+	n := 0
+	for n < len(p.batches) && p.batches[n].AtMs < atMs-60_000 {
+		n++
+	}
+	if n > 0 && n > len(p.batches)/2 {
+		p.batches = append([]Batch(nil), p.batches[n:]...)
+	}
+}
+
+func (p *pace) since(atMs int64) []Batch {
+	i := len(p.batches)
+	for i > 0 && p.batches[i-1].AtMs > atMs {
+		i--
+	}
+	return append([]Batch(nil), p.batches[i:]...)
+}
+
+// rate adds up the full batches since atMs and the time from each one's predecessor to it.
+func (p *pace) rate(atMs int64, fullBatch int) (float64, bool) {
+	people, ms := 0, int64(0)
+	for i := len(p.batches) - 1; i > 0 && p.batches[i].AtMs > atMs; i-- {
+		if b := p.batches[i]; b.People >= fullBatch {
+			people += b.People
+			ms += b.AtMs - p.batches[i-1].AtMs
+		}
+	}
+	if ms < 2000 {
+		return 0, false
+	}
+	return float64(people) * 1000 / float64(ms), true
+}
+
+// Grace is how long a view may take to catch up with what this process has read before it counts as behind.
+const Grace = time.Second
+
+// marks remembers how far the log was read at a few moments of the last seconds.
+type marks struct {
+	ring [32]mark
+	next int
+}
+
+type mark struct {
+	at  time.Time
+	seq queue.Ticket
+}
+
+// every is the least time between two marks, so that the ring covers more than Grace.
+const every = Grace / 16
+
+func (m *marks) add(now time.Time, seq queue.Ticket) {
+	last := &m.ring[(m.next+len(m.ring)-1)%len(m.ring)]
+	if last.at.IsZero() || now.Sub(last.at) >= every {
+		m.ring[m.next] = mark{now, seq}
+		m.next = (m.next + 1) % len(m.ring)
+	}
+}
+
+// before is the seq of the latest mark that is not after t; 0 where there is none.
+func (m *marks) before(t time.Time) queue.Ticket {
+	for i := range m.ring {
+		k := m.ring[(m.next+2*len(m.ring)-1-i)%len(m.ring)]
+		if k.at.IsZero() {
+			return 0
+		}
+		if !k.at.After(t) {
+			return k.seq
+		}
+	}
+	return 0
+}

@@ -1,0 +1,23 @@
+// Package issuer lets people through, at exactly the rate that the site behind can bear.
+//
+//	Kafka group ──assigned──▶ claim ──▶ read the log up to the claim ──▶ every interval:
+//	                            ▲             ask the view for as many as the pacer allows   (Redis, or a line in memory)
+//	                            │             append one Admitted record, acks=all, until acknowledged
+//	                            └─ fenced ◀── a newer claim was read, or the view met one
+//
+// The log elects. A Kafka consumer group says who should lead a queue, and that is only a hint: whoever is assigned appends
+// Claimed, and the ticket of that record is the epoch. An Admitted record with another epoch than that of the latest claim
+// before it is void for every reader, so a leader that was paused, cut off or declared dead too early can do no harm, with
+// no lock service and without Redis. line.Leader keeps the numbers by which the view hands out the same people again when a
+// reply was lost, and what was popped in vain to the successor.
+//
+// What it promises: people are admitted in ticket order, nobody twice; in any second, by the broker's clock, no more than
+// the rate and one batch, whatever leaders come and go (Pacer); idle or stalled time earns no more than one batch. While a
+// record waits for its acknowledgement nothing more is popped.
+//
+// When Redis is away it admits nobody and asks again for the same batch. When Kafka is away it waits with the batch in
+// hand. When it dies, another leads within 6 s, and its popped people are handed out again. When it is stopped, it hands
+// over at once. Its own clock may be wrong: times in records are the broker's, by the difference seen at the claim.
+//
+// It leaves out going on without Redis (direct mode), capacity, and opening hours.
+package issuer

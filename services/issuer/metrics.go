@@ -1,0 +1,26 @@
+package issuer
+
+import "github.com/prometheus/client_golang/prometheus"
+
+type metrics struct {
+	leading       *prometheus.GaugeVec
+	claims        *prometheus.CounterVec
+	admitted      *prometheus.CounterVec
+	skips         *prometheus.CounterVec
+	appendSeconds prometheus.Histogram
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	m := &metrics{
+		leading:  prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "soonbeon_issuer_leading", Help: "1 while this process leads the queue."}, []string{"queue"}),
+		claims:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "soonbeon_issuer_claims_total", Help: "Times that this process took the lead."}, []string{"queue"}),
+		admitted: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "soonbeon_issuer_admitted_total", Help: "People whom this process admitted, acknowledged by the log."}, []string{"queue"}),
+		skips:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "soonbeon_issuer_skips_total", Help: "Intervals in which this leader admitted nobody, by reason."}, []string{"queue", "reason"}),
+		appendSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "soonbeon_issuer_append_seconds",
+			Help: "From appending an Admitted record to its acknowledgement.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 14)}),
+	}
+	if reg != nil {
+		reg.MustRegister(m.leading, m.claims, m.admitted, m.skips, m.appendSeconds)
+	}
+	return m
+}

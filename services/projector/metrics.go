@@ -1,0 +1,26 @@
+package projector
+
+import "github.com/prometheus/client_golang/prometheus"
+
+type metrics struct {
+	applied, refused, failures *prometheus.CounterVec
+	seq, age                   *prometheus.GaugeVec
+	applySeconds               prometheus.Histogram
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	perQueue := []string{"queue"}
+	m := &metrics{
+		applied:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "soonbeon_projector_applied_total", Help: "Records applied to the view."}, perQueue),
+		refused:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "soonbeon_projector_refused_total", Help: "Batches that did not follow what the view had applied: another projector was there, or the view went back in time."}, perQueue),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "soonbeon_projector_failures_total", Help: "Times that the view or the log did not answer, or the log was in trouble."}, perQueue),
+		seq:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "soonbeon_projector_seq_ticket", Help: "Last ticket that this process applied to the view."}, perQueue),
+		age:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "soonbeon_projector_age_seconds", Help: "How old the last record was when it had been applied: the projection's lag."}, perQueue),
+		applySeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "soonbeon_projector_apply_seconds", Help: "One call of apply, up to 1,000 members.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14)}),
+	}
+	if reg != nil {
+		reg.MustRegister(m.applied, m.refused, m.failures, m.seq, m.age, m.applySeconds)
+	}
+	return m
+}

@@ -1,0 +1,250 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/soonbeon/soonbeon/pkg/linelog"
+	"github.com/soonbeon/soonbeon/pkg/queue"
+)
+
+// Group is the Kafka consumer group that shares the queues out among projectors.
+const Group = "soonbeon-projector"
+
+// View is what records are applied to; *redisline.View has it.
+type View interface {
+	Seq(ctx context.Context) (queue.Ticket, error)
+	Apply(ctx context.Context, follows queue.Ticket, recs []queue.Record, topicID string) (seq queue.Ticket, fits bool, err error)
+}
+
+// Config of a projector.
+type Config struct {
+	Queues []queue.ID
+	View   func(queue.ID) View
+}
+
+// Service projects the queues that the group assigns to it. It is a lifecycle.Service.
+type Service struct {
+	cfg     Config
+	log     *linelog.Log
+	logger  *zap.Logger
+	metrics *metrics
+
+	mu      sync.Mutex
+	started bool
+	stopped bool
+	member  *linelog.Membership
+	cancel  context.CancelFunc
+	runs    map[queue.ID]*projection
+	done    chan struct{}
+}
+
+// New checks cfg. Nothing runs yet.
+func New(cfg Config, log *linelog.Log, logger *zap.Logger, reg prometheus.Registerer) (*Service, error) {
+	if len(cfg.Queues) == 0 {
+		return nil, errors.New("projector: no queue is given")
+	}
+	return &Service{cfg: cfg, log: log, logger: logger, metrics: newMetrics(reg), runs: map[queue.ID]*projection{}, done: make(chan struct{})}, nil
+}
+
+// Start joins the group; queues come when the group assigns them.
+func (s *Service) Start(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.started || s.stopped {
+		return errors.New("projector: started or stopped already")
+	}
+	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	member, err := s.log.Join(run, linelog.GroupConfig{Group: Group, Queues: s.cfg.Queues},
+		func(id queue.ID) { s.assigned(run, id) }, s.lost)
+	if err != nil {
+		cancel()
+		return fmt.Errorf("projector: joining the group %s: %w", Group, err)
+	}
+	s.member, s.cancel, s.started = member, cancel, true
+	return nil
+}
+
+func (s *Service) assigned(ctx context.Context, id queue.ID) {
+	ctx, cancel := context.WithCancel(ctx)
+	p := &projection{id: id, view: s.cfg.View(id), log: s.log, logger: s.logger.With(zap.String("queue", string(id))),
+		metrics: s.metrics, cancel: cancel, done: make(chan struct{})}
+	s.mu.Lock()
+	s.runs[id] = p
+	s.mu.Unlock()
+	go func() {
+		defer close(p.done)
+		p.run(ctx)
+	}()
+}
+
+func (s *Service) lost(id queue.ID) {
+	s.mu.Lock()
+	p := s.runs[id]
+	delete(s.runs, id)
+	s.mu.Unlock()
+	if p != nil {
+		p.cancel()
+		<-p.done
+	}
+}
+
+// Trouble is what keeps a projection from going on, nil when all go on. It is meant for readiness.
+func (s *Service) Trouble(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for id, p := range s.runs {
+		if err := p.failing(); err != nil {
+			errs = append(errs, fmt.Errorf("queue %s: %w", id, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Stop leaves the group and waits for the batch that is being applied.
+func (s *Service) Stop(ctx context.Context) error {
+	s.mu.Lock()
+	first := !s.stopped
+	s.stopped = true
+	member, cancel := s.member, s.cancel
+	s.mu.Unlock()
+	if first {
+		go func() {
+			defer close(s.done)
+			if member != nil {
+				member.Close()
+				cancel()
+			}
+		}()
+	}
+	select {
+	case <-s.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// projection is one queue's.
+type projection struct {
+	id      queue.ID
+	view    View
+	log     *linelog.Log
+	logger  *zap.Logger
+	metrics *metrics
+	cancel  context.CancelFunc
+	done    chan struct{}
+
+	mu  sync.Mutex
+	err error
+}
+
+func (p *projection) failing() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
+
+func (p *projection) fail(err error) (first bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	first = p.err == nil && err != nil
+	p.err = err
+	return first
+}
+
+// retryAfter is the pause after Redis or the log did not answer.
+const retryAfter = 500 * time.Millisecond
+
+// callTimeout bounds one call to the view. A script that ran all the same shows in seq.
+const callTimeout = 5 * time.Second
+
+func (p *projection) run(ctx context.Context) {
+	p.logger.Info("projecting")
+	for {
+		err := p.project(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		p.metrics.failures.WithLabelValues(string(p.id)).Inc()
+		if p.fail(err) {
+			var trouble *linelog.TroubleError
+			if errors.As(err, &trouble) {
+				p.logger.Error("the log can't be applied any further; the view is left as it is", zap.Error(err))
+			} else {
+				p.logger.Warn("can't project; trying again", zap.Error(err))
+			}
+		}
+		t := time.NewTimer(retryAfter)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return
+		case <-t.C:
+		}
+	}
+}
+
+// project reads from where the view is and applies, until something fails.
+func (p *projection) project(ctx context.Context) error {
+	topic, err := p.log.Topic(ctx, p.id)
+	if err != nil {
+		return err
+	}
+	seq, err := p.seq(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		next, err := p.from(ctx, seq, topic)
+		if err != nil {
+			return err
+		}
+		p.metrics.refused.WithLabelValues(string(p.id)).Inc()
+		p.logger.Info("the view is elsewhere than this projector believed; reading on from there",
+			zap.Int64("believed", int64(seq)), zap.Int64("seq", int64(next)))
+		seq = next
+	}
+}
+
+func (p *projection) seq(ctx context.Context) (queue.Ticket, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return p.view.Seq(ctx)
+}
+
+// from applies what follows ticket seq until the view refuses, and returns where it is then.
+func (p *projection) from(ctx context.Context, seq queue.Ticket, topic string) (queue.Ticket, error) {
+	r := p.log.NewReader(p.id, seq, topic)
+	defer r.Close()
+	q := string(p.id)
+	for {
+		recs, err := r.Next(ctx)
+		if err != nil {
+			return 0, err
+		}
+		began := time.Now()
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		now, fits, err := p.view.Apply(call, seq, recs, topic)
+		cancel()
+		if err != nil {
+			return 0, err
+		}
+		p.metrics.applySeconds.Observe(time.Since(began).Seconds())
+		if !fits {
+			return now, nil
+		}
+		p.fail(nil)
+		seq = now
+		p.metrics.applied.WithLabelValues(q).Add(float64(len(recs)))
+		p.metrics.seq.WithLabelValues(q).Set(float64(seq))
+		p.metrics.age.WithLabelValues(q).Set(max(0, time.Since(time.UnixMilli(recs[len(recs)-1].AtMs)).Seconds()))
+	}
+}
