@@ -3,6 +3,7 @@ package verify
 import (
 	"fmt"
 	"go/ast"
+	"go/token"
 	"maps"
 	"os"
 	"path"
@@ -19,6 +20,7 @@ var (
 	link       = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	testNamed  = regexp.MustCompile("\\b((?:Test|Fuzz|Benchmark)[A-Z][A-Za-z0-9]*)([…*]?)")
 	makeNamed  = regexp.MustCompile("`make ([a-z-]+)")
+	envNamed   = regexp.MustCompile(`\bSOONBEON_[A-Z_]*[A-Z]\b`)
 	makeTarget = regexp.MustCompile(`(?m)^([a-z-]+):`)
 )
 
@@ -26,11 +28,19 @@ var (
 func TestDocumentsNameWhatExists(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	require.NoError(t, err)
-	known := known{targets: map[string]bool{}, tests: map[string]bool{}}
+	known := known{targets: map[string]bool{}, tests: map[string]bool{}, variables: map[string]bool{}}
 	for _, m := range makeTarget.FindAllStringSubmatch(string(makefile), -1) {
 		known.targets[m[1]] = true
 	}
 	for _, f := range goFiles(t, "proto", "pkg", "services") {
+		ast.Inspect(f.ast, func(n ast.Node) bool { // strings and tags only: a comment reads no variable
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+				for _, name := range envNamed.FindAllString(lit.Value, -1) {
+					known.variables[name] = true
+				}
+			}
+			return true
+		})
 		for _, d := range f.ast.Decls {
 			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil {
 				known.tests[fn.Name.Name] = true
@@ -38,12 +48,16 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 		}
 	}
 	known.exists = func(path string) bool { _, err := os.Stat(filepath.Join(root, path)); return err == nil }
-	report(t, documentProblems(documents(t), known))
+	docs := documents(t)
+	compose, err := os.ReadFile(filepath.Join(root, "docker-compose.yml"))
+	require.NoError(t, err)
+	docs["docker-compose.yml"] = string(compose)
+	report(t, documentProblems(docs, known))
 }
 
 type known struct {
-	targets, tests map[string]bool
-	exists         func(path string) bool
+	targets, tests, variables map[string]bool
+	exists                    func(path string) bool
 }
 
 func documentProblems(docs map[string]string, known known) []string {
@@ -68,13 +82,20 @@ func documentProblems(docs map[string]string, known known) []string {
 				problems = append(problems, fmt.Sprintf("%s names `make %s`, and the Makefile has no such target", doc, m[1]))
 			}
 		}
+		variables := envNamed.FindAllString(docs[doc], -1)
+		slices.Sort(variables)
+		for _, name := range slices.Compact(variables) {
+			if !known.variables[name] {
+				problems = append(problems, fmt.Sprintf("%s sets or names %s, which no code reads", doc, name))
+			}
+		}
 	}
 	return problems
 }
 
 func TestDocumentProblemsAreFound(t *testing.T) {
 	known := known{
-		targets: map[string]bool{"test": true}, tests: map[string]bool{"TestThere": true},
+		targets: map[string]bool{"test": true}, tests: map[string]bool{"TestThere": true}, variables: map[string]bool{"SOONBEON_THERE": true},
 		exists: func(path string) bool { return path == "docs/there.md" || path == "Makefile" },
 	}
 	for text, want := range map[string]string{
@@ -83,6 +104,8 @@ func TestDocumentProblemsAreFound(t *testing.T) {
 		"`TestThere`, `TestReal…`, TestGo*":  "",
 		"proven by `TestGone`":               "names TestGone",
 		"run `make test` or `make test` ARG": "",
+		"`SOONBEON_THERE=1` and SOONBEON_…":  "",
+		"SOONBEON_GONE=1 or SOONBEON_GONE":   "SOONBEON_GONE",
 		"run `make gone`":                    "`make gone`",
 	} {
 		got := documentProblems(map[string]string{"docs/a.md": text}, known)
