@@ -1,0 +1,26 @@
+// Package enter takes people into a queue, and out of it: POST /queue/enter and POST /queue/leave.
+//
+// It decides who asks and what is written; the log decides the rest. It keeps nothing between two requests, so any number
+// of nodes may run, and a visitor may be served by another one each time.
+//
+//	who asks                                            visitor
+//	a receipt, as Bearer or cookie                      the receipt's
+//	a token that the site signed (mode signed)          its subject
+//	nobody, but an Idempotency-Key (mode anonymous)     made from queue and key, so that a retry is the same visitor
+//	nobody at all (mode anonymous)                      a fresh one
+//	a live entry token of this queue, as Bearer         nothing is written: 200 admitted
+//
+// What it promises: a 2xx that accepts is sent only after the broker's acknowledgement, and nothing is written for a
+// request that is answered by a 4xx. An id in a body or in a URL is never a credential. The raw Idempotency-Key is neither
+// stored nor logged: records carry a digest of it, by which the fold tells a retransmission from a refresh.
+//
+// When the log dies: 503 with Retry-After within 3 seconds. log_unavailable means that the entry may have been written
+// all the same, so a client retries with the same Idempotency-Key and has one place whatever happened; overloaded means
+// that nothing was written. Redis plays no part.
+//
+// A cookie that no longer holds is answered by 401 and not forgotten: a node that lacks a key must not make browsers
+// throw their places away. POST /queue/leave is the way to be rid of it.
+//
+// What it leaves out: whether the queue is open, limits for each address (a proxy's), and what a queue's settings may
+// change about identity. docs/decisions/0002-idempotent-first-entry.md tells why visitors are made from keys.
+package enter

@@ -1,0 +1,203 @@
+package enter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/soonbeon/soonbeon/pkg/linelog"
+	"github.com/soonbeon/soonbeon/pkg/pass"
+	"github.com/soonbeon/soonbeon/pkg/queue"
+	"github.com/soonbeon/soonbeon/services/httpapi"
+)
+
+// Appender is the log, as far as entering goes. *linelog.Writer is one.
+type Appender interface {
+	// Append returns the record's ticket once the record is acknowledged. Its errors are linelog's: after ErrBusy,
+	// ErrNoQueue and ErrClosed nothing was written; after any other it may have been. It returns soon after ctx ends.
+	Append(ctx context.Context, id queue.ID, rec queue.Record) (queue.Ticket, error)
+}
+
+// Service serves POST /queue/enter and POST /queue/leave. It holds no state and needs no stop: its requests end with the
+// server's.
+type Service struct {
+	cfg     Config
+	log     Appender
+	keys    *pass.Keys
+	logger  *zap.Logger
+	metrics *metrics
+}
+
+// New makes a Service. The error tells every mistake in cfg.
+func New(cfg Config, log Appender, keys *pass.Keys, logger *zap.Logger, reg prometheus.Registerer) (*Service, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("enter: %w", err)
+	}
+	m, err := newMetrics(reg)
+	if err != nil {
+		return nil, fmt.Errorf("enter: %w", err)
+	}
+	return &Service{cfg: cfg, log: log, keys: keys, logger: logger, metrics: m}, nil
+}
+
+// Register adds the service's routes to e.
+func (s *Service) Register(e *echo.Echo) {
+	e.POST("/queue/enter", s.enter)
+	e.POST("/queue/leave", s.leave)
+}
+
+func (s *Service) enter(c echo.Context) error {
+	id, err := s.queueOf(c)
+	if err != nil {
+		return s.refused(opEnter, err)
+	}
+	who, rec, err := s.decideEntry(c.Request(), id)
+	if err != nil {
+		return s.refused(opEnter, err)
+	}
+	if who.admitted {
+		s.metrics.count(opEnter, resultAdmitted)
+		return httpapi.WriteJSON(c, http.StatusOK, admitted{
+			Status: "admitted", Queue: id, ExpiresAt: time.UnixMilli(who.expiresMs).UTC().Format(time.RFC3339),
+		})
+	}
+	ticket, err := s.append(c, opEnter, id, rec)
+	if err != nil {
+		return err
+	}
+	return s.accept(c, id, who.visitor, ticket)
+}
+
+// admitted answers somebody who may go in already.
+type admitted struct {
+	Status    string   `json:"status"`
+	Queue     queue.ID `json:"queue"`
+	ExpiresAt string   `json:"expiresAt"`
+}
+
+// accept answers an entry that the log has acknowledged.
+func (s *Service) accept(c echo.Context, id queue.ID, visitor queue.Visitor, ticket queue.Ticket) error {
+	receipt, err := s.keys.SignReceipt(pass.Receipt{
+		Queue: id, Visitor: visitor, Ticket: ticket, Ahead: queue.NoAhead, IssuedMs: s.cfg.Now().UnixMilli(),
+	})
+	if err != nil {
+		s.metrics.count(opEnter, resultFailed)
+		return fmt.Errorf("sign a receipt: %w", err)
+	}
+	after := queue.PollAfter(s.cfg.Polling, max(s.cfg.Position(id, ticket), 1), s.cfg.Rand())
+	h := c.Response().Header()
+	h.Set("Set-Cookie", httpapi.ReceiptCookie(id, receipt))
+	httpapi.SetRetryAfter(h, after)
+
+	body := make([]byte, 0, 256+len(visitor)+len(receipt))
+	body = append(body, `{"status":"accepted","queue":"`...)
+	body = append(body, id...) // of a-z, 0-9 and '-'
+	body = append(body, `","visitor":`...)
+	body, err = jsontext.AppendQuote(body, visitor) // the site's own ids may hold anything
+	if err != nil {
+		s.metrics.count(opEnter, resultFailed)
+		return fmt.Errorf("encode the visitor: %w", err)
+	}
+	body = append(body, `,"ticket":`...)
+	body = strconv.AppendInt(body, int64(ticket), 10)
+	body = append(body, `,"receipt":"`...)
+	body = append(body, receipt...) // base64url and dots
+	body = append(body, `","retryAfterMs":`...)
+	body = strconv.AppendInt(body, after.Milliseconds(), 10)
+	body = append(body, '}')
+	s.metrics.count(opEnter, resultAccepted)
+	return httpapi.WriteRawJSON(c, http.StatusAccepted, body)
+}
+
+func (s *Service) leave(c echo.Context) error {
+	id, err := s.queueOf(c)
+	if err != nil {
+		return s.refused(opLeave, err)
+	}
+	rec, source, err := s.decideLeave(c.Request(), id)
+	if err != nil {
+		if source == httpapi.FromCookie {
+			// Scripts can't delete this cookie, and whoever asks to leave wants to be rid of it.
+			c.Response().Header().Set("Set-Cookie", httpapi.ForgetCookie(id))
+		}
+		return s.refused(opLeave, err)
+	}
+	if _, err := s.append(c, opLeave, id, rec); err != nil {
+		return err
+	}
+	// A receipt that worked is not forgotten: it still tells how it ended, and a second leave is answered alike.
+	s.metrics.count(opLeave, resultLeft)
+	return httpapi.WriteRawJSON(c, http.StatusOK, []byte(`{"status":"left"}`))
+}
+
+// queueOf reads the body and returns the queue that it names.
+func (s *Service) queueOf(c echo.Context) (queue.ID, error) {
+	var body struct {
+		Queue string `json:"queue"`
+	}
+	if err := httpapi.DecodeJSON(c, &body); err != nil {
+		return "", err
+	}
+	id, err := queue.ParseID(body.Queue)
+	if err != nil {
+		return "", httpapi.Problemf(httpapi.BodyMalformed, "%v", err)
+	}
+	if !s.cfg.Queues.Known(id) {
+		return "", unknown(id)
+	}
+	return id, nil
+}
+
+func unknown(id queue.ID) error {
+	return httpapi.Problemf(httpapi.QueueUnknown, "there is no queue %s here", id)
+}
+
+func (s *Service) refused(op operation, err error) error {
+	s.metrics.count(op, resultRefused)
+	return err
+}
+
+// append writes rec, waits for the acknowledgement, and turns what can go wrong into a problem.
+func (s *Service) append(c echo.Context, op operation, id queue.ID, rec queue.Record) (queue.Ticket, error) {
+	asked := c.Request().Context()
+	ctx, cancel := context.WithTimeout(asked, s.cfg.AckTimeout)
+	defer cancel()
+	ticket, err := s.log.Append(ctx, id, rec)
+	switch {
+	case err == nil:
+		return ticket, nil
+	case errors.Is(err, linelog.ErrBusy):
+		s.metrics.count(op, resultBusy)
+		return 0, httpapi.Problemf(httpapi.Overloaded, "nothing was written; try again").After(s.backOff())
+	case errors.Is(err, linelog.ErrNoQueue):
+		s.metrics.count(op, resultNoQueue)
+		return 0, unknown(id)
+	case asked.Err() != nil:
+		s.metrics.count(op, resultGone) // nobody reads the answer
+	case errors.Is(err, linelog.ErrUnknown), errors.Is(err, context.DeadlineExceeded), errors.Is(err, linelog.ErrClosed):
+		s.metrics.count(op, resultUnknown)
+	default:
+		s.metrics.count(op, resultFailed)
+		s.logger.Error("log refused a record", zap.String("queue", string(id)), zap.Stringer("kind", rec.Kind), zap.Error(err))
+	}
+	detail := "not known to be accepted; retry with the same Idempotency-Key"
+	if op == opLeave {
+		detail = "not known to be written; leave again"
+	}
+	return 0, &httpapi.Problem{Code: httpapi.LogUnavailable, Detail: detail, RetryAfter: s.backOff()}
+}
+
+// backOff spreads those who were turned away at one moment over the next three seconds.
+func (s *Service) backOff() time.Duration {
+	return time.Duration(1+math.Floor(3*s.cfg.Rand())) * time.Second
+}
