@@ -13,8 +13,8 @@
 //     done puts nothing into the buffer.
 //   - Waiting records are bounded in number and bytes. A record that was never sent is dropped once it is older than
 //     Config.AppendTimeout, so a stale entry does not appear in the log minutes after its caller was told "unknown".
-//     (One that was sent and not answered is kept, and sent again under the same sequence number: that is what makes
-//     it stand in the log once.)
+//     (The few requests that were sent and not answered are kept, and sent again under the same sequence numbers: that
+//     is what makes their records stand in the log once.)
 //   - Reader delivers every record in order, each once, and never skips in silence: a log whose start has moved past the
 //     reader, that is shorter than what was read, that was deleted or made anew ends it with a *TroubleError.
 //   - A record that cannot be read is delivered as queue.Skipped. It uses up its ticket and stays in the log for inspection.

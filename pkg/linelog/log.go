@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 
 	"github.com/soonbeon/soonbeon/pkg/queue"
@@ -168,24 +169,40 @@ func (l *Log) Topic(ctx context.Context, id queue.ID) (topicID string, err error
 	if err != nil {
 		return "", fmt.Errorf("look up queue %s: %w", id, err)
 	}
-	return formatID(d.ID), nil
+	return formatID(d.id), nil
 }
 
-// detail asks the brokers, never a cache: kadm's Metadata always sends a request.
-func (l *Log) detail(ctx context.Context, id queue.ID) (kadm.TopicDetail, error) {
-	topic := TopicOf(id)
-	meta, err := l.admin.Metadata(ctx, topic)
+// topicDetail is what the brokers say of a topic.
+type topicDetail struct {
+	name       string
+	id         kadm.TopicID
+	partitions []kmsg.MetadataResponseTopicPartition
+}
+
+// detail asks a broker. kadm's Metadata would answer from a cache, in which a topic that was made anew is the old one
+// for a while.
+func (l *Log) detail(ctx context.Context, id queue.ID) (topicDetail, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	rt := kmsg.NewMetadataRequestTopic()
+	name := TopicOf(id)
+	rt.Topic = &name
+	req.Topics = []kmsg.MetadataRequestTopic{rt}
+	resp, err := req.RequestWith(ctx, l.client)
 	if err != nil {
-		return kadm.TopicDetail{}, err
+		return topicDetail{}, err
 	}
-	d, ok := meta.Topics[topic]
+	if len(resp.Topics) != 1 {
+		return topicDetail{}, fmt.Errorf("asked for one topic, the brokers tell of %d", len(resp.Topics))
+	}
+	t := resp.Topics[0]
+	err = kerr.ErrorForCode(t.ErrorCode)
 	switch {
-	case !ok, errors.Is(d.Err, kerr.UnknownTopicOrPartition):
-		return kadm.TopicDetail{}, ErrNoQueue
-	case d.Err != nil:
-		return kadm.TopicDetail{}, d.Err
+	case errors.Is(err, kerr.UnknownTopicOrPartition):
+		return topicDetail{}, ErrNoQueue
+	case err != nil:
+		return topicDetail{}, err
 	}
-	return d, nil
+	return topicDetail{name: name, id: t.TopicID, partitions: t.Partitions}, nil
 }
 
 // EnsureQueue makes the queue's topic if there is none, and otherwise checks that it is fit: exactly one partition,
@@ -225,13 +242,13 @@ func (l *Log) EnsureQueue(ctx context.Context, id queue.ID) (topicID string, cre
 	if err := l.checkFit(ctx, id, d); err != nil {
 		return "", false, fmt.Errorf("queue %s: %w", id, err)
 	}
-	return formatID(d.ID), false, nil
+	return formatID(d.id), false, nil
 }
 
 func (l *Log) awaitTopic(ctx context.Context, id queue.ID) error {
 	for fails := 1; ; fails++ {
 		d, err := l.detail(ctx, id)
-		if err == nil && len(d.Partitions) > 0 && d.Partitions[0].Err == nil {
+		if err == nil && len(d.partitions) > 0 && d.partitions[0].ErrorCode == 0 {
 			return nil
 		}
 		if err := sleep(ctx, backoff(fails)); err != nil {
@@ -252,14 +269,14 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // checkFit compares a topic that exists with what a queue's log has to be.
-func (l *Log) checkFit(ctx context.Context, id queue.ID, d kadm.TopicDetail) error {
+func (l *Log) checkFit(ctx context.Context, id queue.ID, d topicDetail) error {
 	var errs []error
-	of := "topic " + d.Topic
-	if n := len(d.Partitions); n != 1 {
+	of := "topic " + d.name
+	if n := len(d.partitions); n != 1 {
 		errs = append(errs, &SettingError{of, "partitions", strconv.Itoa(n), "1",
 			"a queue's order is that of one partition; partitions cannot be taken away, so delete the topic if it is empty, or name the queue differently"})
 	}
-	values, err := l.topicConfig(ctx, d.Topic)
+	values, err := l.topicConfig(ctx, d.name)
 	if err != nil {
 		return err
 	}

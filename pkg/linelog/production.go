@@ -20,15 +20,15 @@ func (l *Log) CheckProduction(ctx context.Context, ids ...queue.ID) error {
 			errs = append(errs, fmt.Errorf("look up queue %s: %w", id, err))
 			continue
 		}
-		of := "topic " + d.Topic
+		of := "topic " + d.name
 		if err := l.checkFit(ctx, id, d); err != nil {
 			errs = append(errs, err)
 		}
-		if p, ok := d.Partitions[0]; ok && len(p.Replicas) < 3 {
-			errs = append(errs, &SettingError{of, "replication factor", strconv.Itoa(len(p.Replicas)), "3 or more",
+		if len(d.partitions) > 0 && len(d.partitions[0].Replicas) < 3 {
+			errs = append(errs, &SettingError{of, "replication factor", strconv.Itoa(len(d.partitions[0].Replicas)), "3 or more",
 				"reassign the partition to three brokers with kafka-reassign-partitions"})
 		}
-		values, err := l.topicConfig(ctx, d.Topic)
+		values, err := l.topicConfig(ctx, d.name)
 		if err != nil {
 			errs = append(errs, err)
 			continue

@@ -48,7 +48,7 @@ func (r *Reader) lookOnce(ctx context.Context) (*TroubleError, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look at the topic: %w", err)
 	}
-	now := formatID(d.ID)
+	now := formatID(d.id)
 	if r.topicID == "" {
 		r.topicID = now // from here on it has to stay the same, whoever asked
 	}

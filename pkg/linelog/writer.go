@@ -223,4 +223,3 @@ func (w *Writer) Close() {
 		w.client.Close()
 	}
 }
-
