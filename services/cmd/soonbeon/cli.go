@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/soonbeon/soonbeon/pkg/pass"
+	"github.com/soonbeon/soonbeon/services/load"
+	"github.com/soonbeon/soonbeon/services/standalone"
+)
+
+// version of the program. 0.1.0 is not released yet.
+const version = "0.1.0"
+
+// exitCode ends the program without another word: what there is to say was printed.
+type exitCode int
+
+func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
+
+type cli struct {
+	Standalone standaloneCmd `cmd:"" help:"Run everything in one process: embedded log and line in memory, or Kafka and Redis by their addresses."`
+	Enter      enterCmd      `cmd:"" help:"Run the enter service: takes everybody's place in line, durably."`
+	Projector  projectorCmd  `cmd:"" help:"Run the projector: applies the log to Redis."`
+	Issuer     issuerCmd     `cmd:"" help:"Run the issuer: lets people through at the queue's rate."`
+	Position   positionCmd   `cmd:"" help:"Run the position service: tells people where they stand, and hands out entry tokens."`
+	Load       loadCmd       `cmd:"" help:"Send a crowd to a waiting room and check what was promised to it."`
+	Keys       keysCmd       `cmd:"" help:"Print a fresh key for --keys or --site-keys."`
+	Version    versionCmd    `cmd:"" help:"Print the version."`
+}
+
+// streams are where commands print.
+type streams struct{ out, err io.Writer }
+
+func run(ctx context.Context, args []string, out, errs io.Writer) error {
+	exited := -1
+	parser, err := kong.New(&cli{}, kong.Name("soonbeon"),
+		kong.Description("An open-source virtual waiting room. Each flag can be given by the environment too, as SOONBEON_<FLAG>."),
+		kong.DefaultEnvars("SOONBEON"), kong.Writers(out, errs), kong.Exit(func(code int) { exited = code }), kong.UsageOnError(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
+	if err != nil {
+		return fmt.Errorf("building the command line: %w", err)
+	}
+	k, err := parser.Parse(args)
+	if exited >= 0 { // --help
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%w (`soonbeon --help` explains)", err)
+	}
+	k.BindTo(ctx, (*context.Context)(nil))
+	return k.Run(streams{out, errs})
+}
+
+type standaloneCmd struct{ standalone.Config }
+
+func (c *standaloneCmd) Run(ctx context.Context, s streams) error {
+	return serve(ctx, s, c.Config, standalone.All, "standalone")
+}
+
+type enterCmd struct{ standalone.Config }
+
+func (c *enterCmd) Run(ctx context.Context, s streams) error {
+	return serve(ctx, s, c.Config, standalone.Roles{Enter: true}, "enter")
+}
+
+type projectorCmd struct{ standalone.Config }
+
+func (c *projectorCmd) Run(ctx context.Context, s streams) error {
+	return serve(ctx, s, c.Config, standalone.Roles{Projector: true}, "projector")
+}
+
+type issuerCmd struct{ standalone.Config }
+
+func (c *issuerCmd) Run(ctx context.Context, s streams) error {
+	return serve(ctx, s, c.Config, standalone.Roles{Issuer: true}, "issuer")
+}
+
+type positionCmd struct{ standalone.Config }
+
+func (c *positionCmd) Run(ctx context.Context, s streams) error {
+	return serve(ctx, s, c.Config, standalone.Roles{Position: true}, "position")
+}
+
+type loadCmd struct{ load.Config }
+
+func (c *loadCmd) Run(ctx context.Context, s streams) error {
+	c.Progress = s.err
+	report, err := load.Run(ctx, c.Config, s.out)
+	if err != nil {
+		return err
+	}
+	if code := report.ExitCode(); code != 0 {
+		return exitCode(code)
+	}
+	return nil
+}
+
+type keysCmd struct{}
+
+func (keysCmd) Run(s streams) error {
+	key, err := pass.GenerateKeys()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(s.out, key)
+	return err
+}
+
+type versionCmd struct{}
+
+func (versionCmd) Run(s streams) error {
+	_, err := fmt.Fprintln(s.out, "soonbeon "+version)
+	return err
+}

@@ -1,0 +1,123 @@
+package position
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/soonbeon/soonbeon/pkg/line"
+	"github.com/soonbeon/soonbeon/pkg/pass"
+	"github.com/soonbeon/soonbeon/pkg/queue"
+)
+
+// View is where exact places come from: a Shared, or a follow.Follower that keeps the line.
+type View interface {
+	Place(ctx context.Context, v queue.Visitor) (queue.Moment, queue.Place, error)
+}
+
+// Reading is this node's own reading of the log; *follow.Follower has it.
+type Reading interface {
+	State() queue.State
+	Fresh(now time.Time) queue.Ticket
+	Grant(v queue.Visitor, now time.Time) (queue.Grant, line.GrantState)
+	Rate(now time.Time, fullBatch int) (perSecond float64, ok bool)
+	WaitFor(ctx context.Context, t queue.Ticket) error
+}
+
+// Queue is what this service needs of one queue.
+type Queue struct {
+	Settings queue.Settings
+	View     View
+	Reading  Reading
+}
+
+// state is what becomes of a visitor.
+type state uint8
+
+const (
+	waiting state = iota
+	admitted
+	over
+)
+
+// answer is what one visitor is told.
+type answer struct {
+	state  state
+	grant  queue.Grant // admitted
+	reason string      // over: expired, left, released
+
+	exact      bool
+	ticket     queue.Ticket
+	ahead      int64
+	total      int64 // exact only
+	nowServing queue.Ticket
+	eta        time.Duration
+	etaKnown   bool
+}
+
+// errUntold says that nothing honest can be said at the moment.
+var errUntold = errors.New("the place can't be told at the moment")
+
+// catchUp bounds how long an answer waits for this node to read what the view has read already.
+const catchUp = 300 * time.Millisecond
+
+// ask finds out where the holder of r stands. It returns errUntold rather than a number that isn't so.
+func (q *Queue) ask(ctx context.Context, r pass.Receipt, now time.Time) (answer, error) {
+	grant, gs := q.Reading.Grant(r.Visitor, now)
+	if gs == line.Live {
+		return answer{state: admitted, grant: grant}, nil
+	}
+	moment, place, err := q.View.Place(ctx, r.Visitor)
+	if err != nil || moment.Seq < r.Ticket || moment.Seq < q.Reading.Fresh(now) {
+		return q.approximate(r, grant, gs)
+	}
+	if place.Ticket == 0 { // it does not wait: this node may just not have read yet why
+		ctx, cancel := context.WithTimeout(ctx, catchUp)
+		err := q.Reading.WaitFor(ctx, moment.Seq)
+		cancel()
+		if grant, gs = q.Reading.Grant(r.Visitor, now); gs == line.Live {
+			return answer{state: admitted, grant: grant}, nil
+		}
+		if err != nil && gs == line.NoGrant {
+			return answer{}, errUntold
+		}
+		return ended(r, gs, moment.Served), nil
+	}
+	a := answer{exact: true, ticket: place.Ticket, ahead: place.Ahead, total: moment.Total, nowServing: max(moment.Served, q.Reading.State().Served)}
+	if r.Ticket == place.Ticket && r.Ahead >= 0 {
+		a.ahead = min(a.ahead, r.Ahead) // a view that is a moment older than the one asked before
+	}
+	a.total = max(a.total, a.ahead+1)
+	rate, ok := q.Reading.Rate(now, int(q.Settings.PerBatch()))
+	if !ok || rate > q.Settings.Rate {
+		rate = q.Settings.Rate
+	}
+	a.eta, a.etaKnown = queue.Wait(a.ahead, rate)
+	return a, nil
+}
+
+// ended tells why somebody does not wait any more. Who was admitted too long ago to be remembered is below served.
+func ended(r pass.Receipt, gs line.GrantState, served queue.Ticket) answer {
+	switch {
+	case gs == line.Released:
+		return answer{state: over, reason: "released"}
+	case gs == line.Expired || r.Ticket <= served:
+		return answer{state: over, reason: "expired"}
+	}
+	return answer{state: over, reason: "left"}
+}
+
+// approximate answers by the receipt and the log alone.
+func (q *Queue) approximate(r pass.Receipt, grant queue.Grant, gs line.GrantState) (answer, error) {
+	s := q.Reading.State()
+	if r.Ticket <= s.Served {
+		if gs != line.NoGrant && grant.Ticket >= r.Ticket {
+			return ended(r, gs, s.Served), nil
+		}
+		// Admitted long ago, or moved back by another entry: only a view of the line knows.
+		return answer{}, errUntold
+	}
+	a := answer{ticket: r.Ticket, ahead: queue.AheadBound(r.Ticket, s.Served, r.Ahead), nowServing: s.Served}
+	a.eta, a.etaKnown = queue.Wait(a.ahead, q.Settings.ConservativeRate)
+	return a, nil
+}

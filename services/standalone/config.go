@@ -1,0 +1,176 @@
+package standalone
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/soonbeon/soonbeon/pkg/linelog"
+	"github.com/soonbeon/soonbeon/pkg/pass"
+	"github.com/soonbeon/soonbeon/pkg/queue"
+	"github.com/soonbeon/soonbeon/pkg/redisline"
+	"github.com/soonbeon/soonbeon/services/enter"
+)
+
+// Roles says which services a process runs.
+type Roles struct{ Enter, Projector, Issuer, Position bool }
+
+// All are the roles of a standalone process.
+var All = Roles{true, true, true, true}
+
+// HTTP says whether the process has a public port.
+func (r Roles) HTTP() bool { return r.Enter || r.Position }
+
+// Config of a process. The tags are those of the command line; the environment has each as SOONBEON_<NAME>.
+type Config struct {
+	Listen string `help:"Address of the waiting room." default:"127.0.0.1:8080"`
+	Admin  string `help:"Address of the private port: health, readiness, metrics." default:"127.0.0.1:8081"`
+	Data   string `help:"Folder of the embedded log and its secret; not used with Kafka." default:"./data" type:"path"`
+
+	Queues           []string      `help:"The queues there are; a queue is made when there is none." default:"main"`
+	Rate             float64       `help:"People a second that each queue lets through; fractions are carried." default:"175"`
+	Interval         time.Duration `help:"Time between two batches." default:"100ms"`
+	ConservativeRate float64       `help:"What waits are reckoned at while only the log is known; at most the rate. 0: the lower of 120 and the rate." default:"0"`
+	GrantTTL         time.Duration `help:"How long an admission lasts." default:"300s" name:"grant-ttl"`
+	Reentry          string        `help:"What entering again does to who waits: back (to the end of the line) or keep (the place)." default:"back" enum:"back,keep"`
+
+	Keys     string `help:"Keys that sign receipts and entry tokens: kid:base64, separated by commas; the first signs, all verify. Needed with Kafka. Better by the environment than here."`
+	IDSecret string `help:"What turns an Idempotency-Key into a visitor id, 32 characters or more, the same on every node. Default: derived from the last of the keys." name:"id-secret"`
+	Identity string `help:"Who may enter: anonymous (anybody) or signed (who shows a token that the site signed)." default:"anonymous" enum:"anonymous,signed"`
+	SiteKeys string `help:"Keys that the site signs identities with: kid:base64, separated by commas. Needed with --identity=signed."`
+
+	TrustedOrigins []string `help:"Origins of other sites whose pages may post here, as https://host."`
+
+	Kafka      []string `help:"Kafka's brokers, host:port. Default: the embedded log." placeholder:"HOST:PORT"`
+	Production bool     `help:"Refuse to start unless Kafka is set so that an acknowledged entry survives the loss of a broker."`
+	KafkaFlags `embed:"" prefix:"kafka-"`
+
+	Redis      []string `help:"Redis, host:port; several are a cluster, or Sentinels with --redis-master. Default: the line in memory." placeholder:"HOST:PORT"`
+	RedisFlags `embed:"" prefix:"redis-"`
+
+	StartTimeout time.Duration `help:"How long to wait for Kafka, and for the log to be read, before giving up." default:"60s"`
+	Debug        bool          `help:"Log at debug level."`
+}
+
+// KafkaFlags say how to reach the brokers.
+type KafkaFlags struct {
+	Replication   int16         `help:"Replication of topics that are made." default:"3"`
+	Retention     time.Duration `help:"How long topics that are made keep records." default:"168h"`
+	TLS           bool          `help:"Speak TLS." name:"tls"`
+	CA            string        `help:"File of the certificates to trust (PEM)." name:"ca" type:"path"`
+	Cert          string        `help:"File of the client certificate (PEM)." type:"path"`
+	Key           string        `help:"File of its key (PEM)." type:"path"`
+	SASLMechanism string        `help:"PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; none where empty." name:"sasl-mechanism"`
+	SASLUser      string        `help:"User." name:"sasl-user"`
+	SASLPassword  string        `help:"Password. Better by the environment." name:"sasl-password"`
+}
+
+// RedisFlags say how to reach Redis.
+type RedisFlags struct {
+	Master   string `help:"Name of the master that the Sentinels watch."`
+	User     string `help:"User."`
+	Password string `help:"Password. Better by the environment."`
+	DB       int    `help:"Number of the database." name:"db"`
+	TLS      bool   `help:"Speak TLS." name:"tls"`
+	CA       string `help:"File of the certificates to trust (PEM)." name:"ca" type:"path"`
+}
+
+// Embedded says that there is no Kafka: the log is in the data folder.
+func (c *Config) Embedded() bool { return len(c.Kafka) == 0 }
+
+// parsed is what a Config says, checked.
+type parsed struct {
+	ids      []queue.ID
+	queues   map[queue.ID]queue.Settings
+	keys     *pass.Keys // nil on the embedded log, where none are given
+	identity enter.Identity
+	siteKeys *pass.SiteKeys
+}
+
+// Settings are those of each queue.
+func (c *Config) Settings() (queue.Settings, error) {
+	s := queue.Settings{Rate: c.Rate, Interval: c.Interval, ConservativeRate: c.ConservativeRate, GrantTTL: c.GrantTTL}
+	if s.ConservativeRate == 0 {
+		s.ConservativeRate = min(queue.DefaultSettings().ConservativeRate, s.Rate)
+	}
+	var err error
+	if s.Reentry, err = queue.ParseReentry(c.Reentry); err != nil {
+		return s, err
+	}
+	return s, s.Validate()
+}
+
+// parse returns every mistake at once, each beginning with the setting that it is in.
+func (c *Config) parse(roles Roles) (*parsed, error) {
+	p := &parsed{queues: map[queue.ID]queue.Settings{}}
+	var errs []error
+	bad := func(setting string, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", setting, err))
+		}
+	}
+	settings, err := c.Settings()
+	bad("queue settings", err)
+	if len(c.Queues) == 0 {
+		bad("--queues", errors.New("none is given"))
+	}
+	for _, s := range c.Queues {
+		id, err := queue.ParseID(s)
+		if _, twice := p.queues[id]; twice && err == nil {
+			err = fmt.Errorf("%s is given twice", id)
+		}
+		bad("--queues", err)
+		if err == nil {
+			p.ids = append(p.ids, id)
+			p.queues[id] = settings
+		}
+	}
+	if c.Keys != "" {
+		p.keys, err = pass.ParseKeys(c.Keys)
+		bad("--keys", err)
+	} else if roles.HTTP() && !c.Embedded() {
+		bad("--keys", errors.New("needed with Kafka: the same on every node, by the environment variable SOONBEON_KEYS; `soonbeon keys` makes one"))
+	}
+	if c.IDSecret != "" && len(c.IDSecret) < enter.MinIDSecret {
+		bad("--id-secret", fmt.Errorf("%d characters or more, not %d", enter.MinIDSecret, len(c.IDSecret)))
+	}
+	p.identity, err = enter.ParseIdentity(c.Identity)
+	bad("--identity", err)
+	if p.identity == enter.Signed {
+		p.siteKeys, err = pass.ParseSiteKeys(c.SiteKeys)
+		bad("--site-keys", err)
+	}
+	if c.Embedded() && roles != All {
+		bad("--kafka", errors.New("needed: a process that runs only some of the services shares the log with others"))
+	}
+	if c.Embedded() && c.Production {
+		bad("--production", errors.New("needs Kafka: the embedded log has one copy"))
+	}
+	if roles == (Roles{Projector: true}) && len(c.Redis) == 0 {
+		bad("--redis", errors.New("needed: a projector applies the log to Redis"))
+	}
+	if c.StartTimeout <= 0 {
+		bad("--start-timeout", errors.New("more than 0"))
+	}
+	return p, errors.Join(errs...)
+}
+
+func (c *Config) logConfig(brokers []string) linelog.Config {
+	l := linelog.Config{Brokers: brokers, ClientID: "soonbeon", Replication: c.Replication, Retention: c.Retention}
+	if c.Embedded() {
+		l.Replication, l.Retention = 1, -1
+		return l
+	}
+	if c.KafkaFlags.TLS || c.KafkaFlags.CA != "" || c.Cert != "" {
+		l.TLS = &linelog.TLSConfig{CAFile: c.KafkaFlags.CA, CertFile: c.Cert, KeyFile: c.Key}
+	}
+	if c.SASLMechanism != "" {
+		l.SASL = &linelog.SASLConfig{Mechanism: c.SASLMechanism, User: c.SASLUser, Password: c.SASLPassword}
+	}
+	return l
+}
+
+func (c *Config) redisConfig() redisline.Config {
+	return redisline.Config{Addrs: c.Redis, Master: c.Master, Username: c.User, Password: c.RedisFlags.Password, DB: c.DB,
+		TLS: c.RedisFlags.TLS, CAFile: c.RedisFlags.CA}
+}

@@ -1,0 +1,131 @@
+package standalone
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+
+	"github.com/soonbeon/soonbeon/pkg/linelog"
+	"github.com/soonbeon/soonbeon/pkg/queue"
+	"github.com/soonbeon/soonbeon/pkg/redisline"
+	"github.com/soonbeon/soonbeon/services/follow"
+)
+
+// caughtUp is a Service whose start waits until a follower has read the log to where it ended.
+type caughtUp struct {
+	id      queue.ID
+	log     *linelog.Log
+	f       *follow.Follower
+	timeout time.Duration
+}
+
+func (c *caughtUp) Start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	_, next, err := c.log.Bounds(ctx, c.id)
+	if err != nil {
+		return err
+	}
+	if err := c.f.WaitFor(ctx, next-1); err != nil {
+		if trouble := c.f.Trouble(); trouble != nil {
+			return trouble
+		}
+		return fmt.Errorf("reading the log of queue %s up to ticket %d: %w", c.id, next-1, err)
+	}
+	return nil
+}
+
+func (c *caughtUp) Stop(context.Context) error { return nil }
+
+// settingsWatch asks Redis again and again whether it may delete the line without a word.
+type settingsWatch struct {
+	rdb    redis.UniversalClient
+	logger *zap.Logger
+	cancel context.CancelFunc
+	once   sync.Once
+	done   chan struct{}
+
+	mu  sync.Mutex
+	err error
+}
+
+// watchEvery is how often it is asked.
+const watchEvery = 30 * time.Second
+
+// first refuses a Redis that evicts. One that is away is no reason not to start: it is only a view.
+func (w *settingsWatch) first(ctx context.Context) error {
+	w.done = make(chan struct{})
+	known, err := redisline.CheckSettings(ctx, w.rdb)
+	switch {
+	case errors.Is(err, redisline.ErrEviction):
+		return err
+	case err != nil:
+		w.logger.Warn("Redis does not answer; starting without it", zap.Error(err))
+	case !known:
+		w.logger.Warn("Redis does not tell its maxmemory-policy; make sure that it is noeviction")
+	}
+	return nil
+}
+
+func (w *settingsWatch) Start(context.Context) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	w.mu.Lock()
+	w.cancel = cancel
+	w.mu.Unlock()
+	w.once.Do(func() {
+		go func() {
+			defer close(w.done)
+			tick := time.NewTicker(watchEvery)
+			defer tick.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-tick.C:
+					w.ask(ctx)
+				}
+			}
+		}()
+	})
+	return nil
+}
+
+func (w *settingsWatch) ask(ctx context.Context) {
+	_, err := redisline.CheckSettings(ctx, w.rdb)
+	if errors.Is(err, redisline.ErrAway) {
+		return // that it is away is others' to say
+	}
+	w.mu.Lock()
+	changed := (err == nil) != (w.err == nil)
+	w.err = err
+	w.mu.Unlock()
+	if changed && err != nil {
+		w.logger.Error("Redis may delete the line without a word", zap.Error(err))
+	}
+}
+
+func (w *settingsWatch) check(context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+func (w *settingsWatch) Stop(ctx context.Context) error {
+	w.once.Do(func() { close(w.done) })
+	w.mu.Lock()
+	if w.cancel != nil {
+		w.cancel()
+	}
+	w.mu.Unlock()
+	select {
+	case <-w.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
