@@ -18,7 +18,7 @@ import (
 
 var (
 	link       = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	testNamed  = regexp.MustCompile("\\b((?:Test|Fuzz|Benchmark)[A-Z][A-Za-z0-9]*)([…*]?)")
+	testNamed  = regexp.MustCompile(`\b((?:Test|Fuzz|Benchmark)[A-Z][A-Za-z0-9]*)([…*]?)`)
 	makeNamed  = regexp.MustCompile("`make ([a-z-]+)")
 	envNamed   = regexp.MustCompile(`\bSOONBEON_[A-Z_]*[A-Z]\b`)
 	makeTarget = regexp.MustCompile(`(?m)^([a-z-]+):`)

@@ -3,6 +3,7 @@ package realservers
 import (
 	"context"
 	"net"
+	"os"
 	"strings"
 	"testing"
 
@@ -74,6 +75,28 @@ func TestKillEndsAFrozenProcess(t *testing.T) {
 	require.True(t, l.alive())
 	require.NoError(t, l.kill())
 	require.False(t, l.alive())
+}
+
+func TestAProcessOfOursIsTerminatedAndRestarted(t *testing.T) {
+	dir := t.TempDir()
+	s := Process(t, ProcessConfig{
+		Name: "shell", Path: "/bin/sh", Dir: dir, Env: []string{"WORD=seven"},
+		Args:  []string{"-c", `trap 'exit 7' TERM; echo "$WORD" > ready; while :; do sleep 0.02; done`},
+		Ready: func(context.Context) error { _, err := os.Stat(dir + "/ready"); return err },
+	})
+	word, err := os.ReadFile(dir + "/ready")
+	require.NoError(t, err)
+	require.Equal(t, "seven\n", string(word))
+	code, err := s.Terminate(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 7, code)
+	require.False(t, s.Alive())
+	_, err = s.Terminate(t.Context())
+	require.ErrorIs(t, err, os.ErrProcessDone)
+
+	require.NoError(t, os.Remove(dir+"/ready"))
+	require.NoError(t, s.Restart(t.Context()))
+	require.True(t, s.Alive())
 }
 
 func TestTwoHoldersOfPortsNeverShareOne(t *testing.T) {

@@ -26,5 +26,7 @@
 // test-real` sets it; so `make test` needs nothing but Go. With SOONBEON_REAL=1 nothing is skipped for want of a server:
 // a missing server is a failure.
 //
+// Process starts soonbeon's own binary under the same hand: Kill, Stop, Cont, Restart, and Terminate for a clean stop.
+//
 // Left out: TLS, SASL, Redis Sentinel and Redis Cluster.
 package realservers

@@ -19,6 +19,7 @@ const tailBytes = 8 << 10
 type local struct {
 	path    string
 	args    []string
+	env     []string // nil for this process's own
 	dir     string
 	logPath string
 
@@ -28,7 +29,8 @@ type local struct {
 
 type child struct {
 	process *os.Process
-	gone    chan struct{} // closed once it was waited for
+	gone    chan struct{}    // closed once it was waited for
+	state   *os.ProcessState // set before gone is closed
 }
 
 func (l *local) start(context.Context) error {
@@ -43,7 +45,7 @@ func (l *local) start(context.Context) error {
 	}
 	defer out.Close() // the child has its own descriptor
 	cmd := exec.Command(l.path, l.args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = l.dir, out, out
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = l.dir, l.env, out, out
 	cmd.SysProcAttr = tied()
 
 	c := &child{gone: make(chan struct{})}
@@ -57,6 +59,7 @@ func (l *local) start(context.Context) error {
 		started <- err
 		if err == nil {
 			_ = cmd.Wait() // how it ended is in its log
+			c.state = cmd.ProcessState
 			close(c.gone)
 		}
 	}()

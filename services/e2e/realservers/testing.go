@@ -48,6 +48,37 @@ func Redis(t testing.TB, args ...string) *Server {
 	return s
 }
 
+// Port is a free loopback port that stays free for the test while nothing of the test listens on it.
+func Port(t testing.TB) int {
+	t.Helper()
+	held := &ports{}
+	t.Cleanup(held.release)
+	port, err := held.take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// Process starts a process of ours for the test, killed with the test. It fails the test where it doesn't become ready.
+func Process(t testing.TB, cfg ProcessConfig) *Server {
+	t.Helper()
+	if cfg.Dir == "" {
+		cfg.Dir = t.TempDir()
+	}
+	s, err := StartProcess(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		showLogs(t, s)
+		if err := s.Kill(); err != nil {
+			t.Errorf("end %s: %v", s.Name(), err)
+		}
+	})
+	return s
+}
+
 // NeedOurs skips a test that kills or freezes servers where they are somebody else's.
 func NeedOurs(t testing.TB, servers ...*Server) {
 	t.Helper()

@@ -17,8 +17,7 @@ import (
 
 const usage = `usage:
   cmd fetch            fetch Kafka's jars into the cache folder and print where they are
-  cmd run [-brokers N] start Kafka (1 or 3 brokers) and Redis, print their addresses, and end them on Ctrl-C
-`
+  cmd run [-brokers N] start Kafka (1 or 3 brokers) and Redis, print their addresses, and end them on Ctrl-C`
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
