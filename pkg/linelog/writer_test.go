@@ -120,22 +120,26 @@ func TestOneCallersCancelDoesNotFailAnothers(t *testing.T) {
 		}()
 		return c
 	}
+	// So many requests may be in flight; what comes after them waits in one batch, of which the impatient one is the first.
+	const before = 5
+	var sent []<-chan outcome
+	for i := range before {
+		sent = append(sent, appendIt(soon(t), fmt.Sprint("sent", i)))
+		b.AwaitNext(main, queue.Ticket(3+i))
+	}
 	one := appendIt(impatient, "impatient")
-	buffered(t, reg, 1)
-	// Behind the first request's answer, these two share a batch, and the impatient one is its first record.
-	two := appendIt(impatient, "impatient too")
-	buffered(t, reg, 2)
-	three := appendIt(soon(t), "patient")
-	buffered(t, reg, 3)
+	buffered(t, reg, before+1)
+	two := appendIt(soon(t), "patient")
+	buffered(t, reg, before+2)
 	cancel()
-	for _, c := range []<-chan outcome{one, two} {
-		if o := <-c; !errors.Is(o.err, linelog.ErrUnknown) || !errors.Is(o.err, context.Canceled) {
-			t.Errorf("the impatient caller was told %v, want unknown and canceled", o.err)
-		}
+	if o := <-one; !errors.Is(o.err, linelog.ErrUnknown) || !errors.Is(o.err, context.Canceled) {
+		t.Errorf("the impatient caller was told %v, want unknown and canceled", o.err)
 	}
 	link.Back()
-	if o := <-three; o.err != nil || o.ticket != 4 {
-		t.Errorf("the patient caller was told %d, %v; want ticket 4", o.ticket, o.err)
+	for _, c := range append(sent, two) {
+		if o := <-c; o.err != nil {
+			t.Errorf("a patient caller was told %v", o.err)
+		}
 	}
 }
 

@@ -224,6 +224,10 @@ func intact(t *testing.T, dir string, n int) bool {
 	defer b.Close()
 	log := open(t, b)
 	defer log.Close()
+	if _, next, err := log.Bounds(soon(t), main); err != nil || next != queue.Ticket(n+1) {
+		t.Logf("the next ticket is %d, %v", next, err)
+		return false
+	}
 	recs := linelogtest.ReadAll(t, log, main, 0)
 	for i, rec := range recs {
 		if rec.Visitor != fmt.Sprint("v", i) {
@@ -366,6 +370,11 @@ func TestUnfinishedWriteIsCutOff(t *testing.T) {
 			if !intact(t, dir, n+1) {
 				t.Error("the log is another after going on")
 			}
+			// And what was acknowledged since is guarded like everything else.
+			alter(t, segment, func(b []byte) []byte { return b[:len(b)-3] })
+			if _, err := embedded.Start(dir, embedded.Options{}); !errors.Is(err, embedded.ErrDamaged) {
+				t.Errorf("got %v, want ErrDamaged", err)
+			}
 		})
 	}
 }
@@ -378,6 +387,36 @@ func TestSnapshotIsNotTrusted(t *testing.T) {
 	})
 	if !intact(t, dir, 3) {
 		t.Error("records are hidden")
+	}
+}
+
+// A member that was alive when the broker stopped is not waited for after its start.
+func TestMembersOfTheLastRunAreForgotten(t *testing.T) {
+	dir := t.TempDir()
+	for round := range 2 {
+		b := start(t, dir)
+		log := open(t, b)
+		if _, _, err := log.EnsureQueue(soon(t), main); err != nil {
+			t.Fatal(err)
+		}
+		assigned := make(chan queue.ID, 1)
+		from := time.Now()
+		m, err := log.Join(t.Context(), linelog.GroupConfig{Group: "issuers", Queues: []queue.ID{main}, Session: 20 * time.Second}, func(id queue.ID) { assigned <- id }, func(queue.ID) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		select {
+		case <-assigned:
+			if took := time.Since(from); took > 2*time.Second {
+				t.Errorf("round %d: assigned after %v", round, took)
+			}
+		case <-soon(t).Done():
+			t.Fatalf("round %d: nothing was assigned", round)
+		}
+		if err := b.Close(); err != nil { // the member does not get to say goodbye
+			t.Fatal(err)
+		}
 	}
 }
 
