@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"maps"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -18,7 +19,7 @@ import (
 
 var (
 	link       = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	testNamed  = regexp.MustCompile(`\b((?:Test|Fuzz|Benchmark)[A-Z][A-Za-z0-9]*)([…*]?)`)
+	testNamed  = regexp.MustCompile(`\b((?:Test|Fuzz|Benchmark)[A-Z][A-Za-z0-9_]*)([…*]?)`)
 	makeNamed  = regexp.MustCompile("`make ([a-z-]+)")
 	envNamed   = regexp.MustCompile(`\bSOONBEON_[A-Z_]*[A-Z]\b`)
 	makeTarget = regexp.MustCompile(`(?m)^([a-z-]+):`)
@@ -31,6 +32,9 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 	known := known{targets: map[string]bool{}, tests: map[string]bool{}, variables: map[string]bool{}}
 	for _, m := range makeTarget.FindAllStringSubmatch(string(makefile), -1) {
 		known.targets[m[1]] = true
+	}
+	for _, name := range envNamed.FindAllString(help(t), -1) {
+		known.variables[name] = true
 	}
 	for _, f := range goFiles(t, "proto", "pkg", "services") {
 		ast.Inspect(f.ast, func(n ast.Node) bool { // strings and tags only: a comment reads no variable
@@ -53,6 +57,24 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 	require.NoError(t, err)
 	docs["docker-compose.yml"] = string(compose)
 	report(t, documentProblems(docs, known))
+}
+
+// help is what each sub-command of the binary says of itself: the names of its variables are made from its flags, and are
+// written nowhere in the code.
+func help(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "soonbeon")
+	build := exec.Command("go", "build", "-o", binary, "./services/cmd/soonbeon")
+	build.Dir = root
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, string(out))
+	var all strings.Builder
+	for _, command := range []string{"standalone", "enter", "projector", "issuer", "position", "load"} {
+		out, err := exec.Command(binary, command, "--help").CombinedOutput()
+		require.NoError(t, err, "soonbeon %s --help: %s", command, out)
+		all.Write(out)
+	}
+	return all.String()
 }
 
 type known struct {
