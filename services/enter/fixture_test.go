@@ -102,6 +102,12 @@ func (l *memoryLog) set(m mode) {
 	l.mode = m
 }
 
+func (l *memoryLog) clear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.records)
+}
+
 func (l *memoryLog) of(id queue.ID) []queue.Record {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,8 +16,9 @@ func FuzzEnterBody(f *testing.F) {
 	}
 	f.Add(intoMain, "application/json; charset=utf-8", "", "Bearer x.y.z")
 	f.Add(`{"queue":"other"}`, "application/json", "short", "Basic eDp5")
+	x := newFixture(f)
 	f.Fuzz(func(t *testing.T, body, contentType, idempotencyKey, authorization string) {
-		x := newFixture(t)
+		x.log.clear()
 		for _, path := range []string{enterPath, leavePath} {
 			before := x.log.total()
 			r := httptest.NewRequest("POST", path, strings.NewReader(body))
