@@ -85,6 +85,19 @@ func (b *Broker) Link(t testing.TB, logger *zap.Logger, reg prometheus.Registere
 	return log, link
 }
 
+// Through opens a Log to brokers that run elsewhere, real ones for instance, with the switches of its network. It is
+// closed when the test ends.
+func Through(t testing.TB, cfg linelog.Config) (*linelog.Log, *Link) {
+	t.Helper()
+	link := newLink()
+	log, err := linelog.Open(cfg, nil, nil, linelog.WithDialer(link.dial))
+	if err != nil {
+		t.Fatalf("open the log: %v", err)
+	}
+	t.Cleanup(log.Close)
+	return log, link
+}
+
 func (b *Broker) all(do func(*Link)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
