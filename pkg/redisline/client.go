@@ -26,9 +26,12 @@ type Config struct {
 	PoolSize int           // connections at most; 0: ten a core
 }
 
+// Client is a connection to Redis, of whichever kind: a single server, Sentinels or a cluster.
+type Client = redis.UniversalClient
+
 // Dial makes the client. It reaches for nobody yet, and it never repeats a command by itself: who pops decides whether to
 // ask again.
-func Dial(cfg Config) (redis.UniversalClient, error) {
+func Dial(cfg Config) (Client, error) {
 	if len(cfg.Addrs) == 0 {
 		return nil, errors.New("redis: no address is given")
 	}
@@ -74,7 +77,7 @@ func away(doing string, err error) error {
 
 // CheckSettings refuses a Redis that may evict keys (ErrEviction). A server that does not let CONFIG be asked is taken as it
 // is: known is false then.
-func CheckSettings(ctx context.Context, rdb redis.UniversalClient) (known bool, err error) {
+func CheckSettings(ctx context.Context, rdb Client) (known bool, err error) {
 	// INFO, since CONFIG is closed on most managed servers.
 	info, err := rdb.Info(ctx, "memory").Result()
 	if err != nil {

@@ -15,14 +15,14 @@ import (
 
 // View is one queue's line in Redis. It is safe for concurrent use and holds no state.
 type View struct {
-	rdb redis.UniversalClient
+	rdb Client
 	id  queue.ID
 	k   keys
 	s   scripts
 }
 
 // New returns the view of queue id. Nothing is asked of Redis.
-func New(rdb redis.UniversalClient, id queue.ID) *View {
+func New(rdb Client, id queue.ID) *View {
 	return &View{rdb: rdb, id: id, k: keysOf(id), s: newScripts()}
 }
 

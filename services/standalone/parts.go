@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
 	"github.com/soonbeon/soonbeon/pkg/linelog"
@@ -44,7 +43,7 @@ func (c *caughtUp) Stop(context.Context) error { return nil }
 
 // settingsWatch asks Redis again and again whether it may delete the line without a word.
 type settingsWatch struct {
-	rdb    redis.UniversalClient
+	rdb    redisline.Client
 	logger *zap.Logger
 	cancel context.CancelFunc
 	once   sync.Once

@@ -11,7 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
 	"github.com/soonbeon/soonbeon/pkg/lifecycle"
@@ -159,7 +158,7 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 
 // views is where the line is, for each who needs it.
 type views struct {
-	redis     redis.UniversalClient // nil: in memory
+	redis     redisline.Client // nil: in memory
 	mode      queue.Mode
 	projected func(queue.ID) projector.View
 	popped    func(queue.ID) issuer.View

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -21,14 +24,15 @@ type exitCode int
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
 type cli struct {
-	Standalone standaloneCmd `cmd:"" help:"Run everything in one process: embedded log and line in memory, or Kafka and Redis by their addresses."`
-	Enter      enterCmd      `cmd:"" help:"Run the enter service: takes everybody's place in line, durably."`
-	Projector  projectorCmd  `cmd:"" help:"Run the projector: applies the log to Redis."`
-	Issuer     issuerCmd     `cmd:"" help:"Run the issuer: lets people through at the queue's rate."`
-	Position   positionCmd   `cmd:"" help:"Run the position service: tells people where they stand, and hands out entry tokens."`
-	Load       loadCmd       `cmd:"" help:"Send a crowd to a waiting room and check what was promised to it."`
-	Keys       keysCmd       `cmd:"" help:"Print a fresh key for --keys or --site-keys."`
-	Version    versionCmd    `cmd:"" help:"Print the version."`
+	Standalone  standaloneCmd  `cmd:"" help:"Run everything in one process: embedded log and line in memory, or Kafka and Redis by their addresses."`
+	Enter       enterCmd       `cmd:"" help:"Run the enter service: takes everybody's place in line, durably."`
+	Projector   projectorCmd   `cmd:"" help:"Run the projector: applies the log to Redis."`
+	Issuer      issuerCmd      `cmd:"" help:"Run the issuer: lets people through at the queue's rate."`
+	Position    positionCmd    `cmd:"" help:"Run the position service: tells people where they stand, and hands out entry tokens."`
+	Load        loadCmd        `cmd:"" help:"Send a crowd to a waiting room and check what was promised to it."`
+	Healthcheck healthcheckCmd `cmd:"" help:"Ask a process on this machine whether it is ready; exit code 1 when not. For container health checks."`
+	Keys        keysCmd        `cmd:"" help:"Print a fresh key for --keys or --site-keys."`
+	Version     versionCmd     `cmd:"" help:"Print the version."`
 }
 
 // streams are where commands print.
@@ -94,6 +98,41 @@ func (c *loadCmd) Run(ctx context.Context, s streams) error {
 	}
 	if code := report.ExitCode(); code != 0 {
 		return exitCode(code)
+	}
+	return nil
+}
+
+type healthcheckCmd struct {
+	Admin string `help:"Address of the private port." default:"127.0.0.1:8081"`
+	Alive bool   `help:"Ask only whether it is alive, not whether it is ready."`
+}
+
+func (c *healthcheckCmd) Run(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	path := "/readyz"
+	if c.Alive {
+		path = "/healthz"
+	}
+	host, port, err := net.SplitHostPort(c.Admin)
+	if err != nil {
+		return fmt.Errorf("--admin: %w", err)
+	}
+	if host == "" || host == "0.0.0.0" || host == "::" { // what it listens on is not where to ask
+		host = "127.0.0.1"
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+path, nil)
+	if err != nil {
+		return err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		body, _ := io.ReadAll(io.LimitReader(res.Body, 4096))
+		return fmt.Errorf("%s answers %s: %s", path, res.Status, body)
 	}
 	return nil
 }
