@@ -10,8 +10,8 @@
 //	  └──┘ same key     └──┘ (a few enter again once: refresh)
 //
 // A visitor who sleeps costs a place in a heap and a few hundred bytes, no goroutine; a fixed number of workers, one
-// for each connection, plays whoever is due. People who are due to ask go before people who have not come yet, so that
-// a flood of entries does not make the polls late; where they are late all the same, the summary says by how much.
+// for each connection, plays whoever is due. People who are due to ask go before people who have not come yet, four to
+// one, so that a flood of entries does not make the polls late; where they are late all the same, the summary says so.
 //
 // What it promises: it ends by itself, at the latest after Config.Timeout; it breaks off when its context ends and
 // tells what is known by then; memory is bounded by the number of visitors; and a broken invariant, once seen, is in the

@@ -21,19 +21,19 @@ import (
 // room is a waiting room in memory, by the HTTP contract. It has no goroutine: what should have happened by now happens
 // when somebody asks. Each field below "faults" breaks one promise.
 type room struct {
-	mu      sync.Mutex
-	keys    *pass.Keys
-	keyText string
-	rate    float64 // a second, in batches of 100 ms
-	ttl     time.Duration
-	tick    time.Time // of the last batch
-	carry   float64
-	seq     int64
-	served  int64
-	line    []*person // in ticket order
-	byID    map[string]*person
-	byKey   map[string]string // idempotency key → visitor
-	entries []seen
+	mu              sync.Mutex
+	keys            *pass.Keys
+	keyText         string
+	rate            float64 // a second, in batches of 100 ms
+	ttl             time.Duration
+	tick            time.Time // of the last batch
+	carry           float64
+	seq             int64
+	served          int64
+	line            []*person // in ticket order
+	byID            map[string]*person
+	byKey           map[string]string // idempotency key → visitor
+	untimely, stale int               // polls at another time than told, or not with the newest receipt
 
 	// faults
 	lose        map[int64]bool   // by ticket: never admitted
@@ -58,17 +58,20 @@ type room struct {
 	becomes     bool           // who re-enters with a receipt becomes somebody else
 }
 
-type seen struct {
-	key string
-	at  time.Time
-}
-
 type person struct {
 	id         string
 	ticket     int64
 	polls      int
 	shown      int
 	admittedMs int64
+	askAt      time.Time // when it was told to ask next
+	receipt    string    // the newest
+}
+
+// tell notes what p was told, and returns the milliseconds.
+func (p *person) tell(after time.Duration, receipt string) int64 {
+	p.askAt, p.receipt = time.Now().Add(after), receipt
+	return after.Milliseconds()
 }
 
 func newRoom(t testing.TB, rate float64) *room {
@@ -136,7 +139,6 @@ func (r *room) admit(n int, at time.Time) {
 
 func (r *room) serveEnter(w http.ResponseWriter, req *http.Request) {
 	key := req.Header.Get("Idempotency-Key")
-	r.entries = append(r.entries, seen{key, time.Now()})
 	var body struct{ Queue string }
 	if json.NewDecoder(req.Body).Decode(&body) != nil || body.Queue != "main" || key == "" {
 		problem(w, 400, "body_malformed")
@@ -184,7 +186,7 @@ func (r *room) serveEnter(w http.ResponseWriter, req *http.Request) {
 	r.byKey[key] = id
 	receipt := r.receiptOf(id, r.seq)
 	ack := map[string]any{"status": "accepted", "queue": "main", "visitor": id, "ticket": r.seq, "receipt": receipt,
-		"retryAfterMs": queue.PollAfter(queue.DefaultPolling(), int64(len(r.line)), 0.5).Milliseconds()}
+		"retryAfterMs": r.byID[id].tell(queue.PollAfter(queue.DefaultPolling(), int64(len(r.line)), 0.5), receipt)}
 	if r.noTicket[r.seq] {
 		delete(ack, "ticket")
 	}
@@ -207,6 +209,12 @@ func (r *room) servePosition(w http.ResponseWriter, req *http.Request) {
 	}
 	p := r.byID[rec.Visitor]
 	p.polls++
+	if p.shown == 0 && !time.Now().Equal(p.askAt) {
+		r.untimely++
+	}
+	if bearerOf(req) != p.receipt {
+		r.stale++
+	}
 	switch {
 	case r.refuse[p.ticket]:
 		problem(w, 401, "credential_invalid")
@@ -256,7 +264,8 @@ func (r *room) serveWaiting(w http.ResponseWriter, p *person) {
 		}
 	}
 	total := max(int64(len(r.line)), 1)
-	after := queue.PollAfter(queue.DefaultPolling(), at, 0.5).Milliseconds()
+	receipt := r.receiptOf(p.id, p.ticket)
+	after := p.tell(queue.PollAfter(queue.DefaultPolling(), at, 0.5), receipt)
 	if n, ok := r.rise[p.ticket]; ok && p.polls == n {
 		at, total = at+500, total+500
 	}
@@ -271,7 +280,7 @@ func (r *room) serveWaiting(w http.ResponseWriter, p *person) {
 		ticket += 1000
 	}
 	place := map[string]any{"state": "waiting", "position": at, "ahead": at - 1, "behind": total - at, "total": total,
-		"ticket": ticket, "nowServing": r.served, "retryAfterMs": after, "precision": "exact", "receipt": r.receiptOf(p.id, p.ticket)}
+		"ticket": ticket, "nowServing": r.served, "retryAfterMs": after, "precision": "exact", "receipt": receipt}
 	if r.noWait[p.ticket] {
 		delete(place, "retryAfterMs")
 	}

@@ -316,7 +316,7 @@ func duration(d time.Duration) string {
 	if d < 10*time.Second {
 		return fmt.Sprintf("%.1f s", d.Seconds())
 	}
-	return wholeSeconds(d)
+	return wholeSeconds(d.Round(time.Second))
 }
 
 func wholeSeconds(d time.Duration) string {

@@ -14,6 +14,7 @@ type schedule struct {
 	due     dueHeap
 	crowd   []visitor
 	next    int // of the crowd, who comes next; only where people come as fast as they are let in
+	kept    int // appointments kept in a row while newcomers stood outside
 	living  int // who has not reached the end of its story
 	changed chan struct{}
 }
@@ -63,6 +64,11 @@ func (s *schedule) run(ctx context.Context, turns chan<- *visitor) {
 	}
 }
 
+// fairness is how many appointments are kept before one newcomer is let in, when both are due. Appointments come
+// first, but on a machine that can't keep them all, entering must still come to an end; the summary tells how late
+// the appointments were.
+const fairness = 4
+
 // pick takes out who is due: first those with an appointment, then those who have not come yet. With nobody due, wait
 // is how long it takes until somebody is.
 func (s *schedule) pick(now time.Time) (v *visitor, wait time.Duration, over bool) {
@@ -73,13 +79,17 @@ func (s *schedule) pick(now time.Time) (v *visitor, wait time.Duration, over boo
 	}
 	wait = time.Hour
 	if len(s.due) > 0 {
-		if wait = s.due[0].due.Sub(now); wait <= 0 {
-			return heap.Pop(&s.due).(*visitor), 0, false
-		}
+		wait = s.due[0].due.Sub(now)
 	}
-	if s.next < len(s.crowd) {
+	outside := s.next < len(s.crowd)
+	switch {
+	case wait <= 0 && (!outside || s.kept < fairness):
+		s.kept++
+		return heap.Pop(&s.due).(*visitor), 0, false
+	case outside:
 		v = &s.crowd[s.next]
 		s.next++
+		s.kept = 0
 		v.due, v.intended = now, now
 		return v, 0, false
 	}

@@ -20,6 +20,27 @@ func TestAppointmentsGoBeforeNewcomers(t *testing.T) {
 	}
 }
 
+func TestNewcomersAreNotShutOutByAppointments(t *testing.T) {
+	now := time.Now()
+	s := newSchedule(make([]visitor, 100), 0, now)
+	busy := make([]visitor, 10)
+	for i := range busy {
+		s.later(&busy[i], now)
+	}
+	newcomers := 0
+	for range 200 {
+		v, _, _ := s.pick(now)
+		if v == &s.crowd[newcomers] {
+			newcomers++
+			continue
+		}
+		s.later(v, now)
+	}
+	if newcomers != 200/(fairness+1) {
+		t.Errorf("%d of 200 turns went to newcomers", newcomers)
+	}
+}
+
 func TestScheduleHandsOutInTimeAndEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSchedule(make([]visitor, 100), 10, time.Now())
