@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/soonbeon/soonbeon/pkg/linelog"
 	"github.com/soonbeon/soonbeon/pkg/linelog/embedded"
@@ -24,9 +26,16 @@ import (
 // childEnv makes the test binary a broker with a writer, to be killed.
 const childEnv = "SOONBEON_EMBEDDED_TEST_CHILD"
 
+// fullEnv makes it one whose files cannot grow.
+const fullEnv = "SOONBEON_EMBEDDED_TEST_FULL"
+
 const main queue.ID = "main"
 
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(fullEnv); dir != "" {
+		fmt.Println(fullChild(dir))
+		os.Exit(0)
+	}
 	if dir := os.Getenv(childEnv); dir != "" {
 		fmt.Println(child(dir)) // only reached when something fails
 		os.Exit(1)
@@ -72,6 +81,87 @@ func child(dir string) error {
 		}()
 	}
 	return <-failed
+}
+
+// fullChild appends until a file reaches its limit, then lifts the limit and appends once more. It prints each ticket once
+// it is acknowledged, and how it ended.
+func fullChild(dir string) string {
+	signal.Ignore(unix.SIGXFSZ) // a write beyond the limit fails, as on a full disk
+	b, err := embedded.Start(dir, embedded.Options{})
+	if err != nil {
+		return err.Error()
+	}
+	log, err := linelog.Open(linelog.Config{Brokers: b.Addrs()}, nil, nil)
+	if err != nil {
+		return err.Error()
+	}
+	ctx := context.Background()
+	if _, _, err := log.EnsureQueue(ctx, main); err != nil {
+		return err.Error()
+	}
+	w, err := log.NewWriter()
+	if err != nil {
+		return err.Error()
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
+		return err.Error()
+	}
+	small := unix.Rlimit{Cur: 20_000, Max: limit.Max}
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &small); err != nil {
+		return err.Error()
+	}
+	appendOne := func() error {
+		v := queue.NewVisitor()
+		ticket, err := w.Append(ctx, main, queue.Record{Kind: queue.Entered, Visitor: v})
+		if err == nil {
+			fmt.Println(int64(ticket), v)
+		}
+		return err
+	}
+	for err = appendOne(); err == nil; err = appendOne() {
+	}
+	for range 3 { // it stays so
+		if err := appendOne(); !errors.Is(err, linelog.ErrUnknown) {
+			return fmt.Sprintf("with a full disk: %v", err)
+		}
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
+		return err.Error()
+	}
+	if err := appendOne(); err != nil {
+		return fmt.Sprintf("with room again: %v", err)
+	}
+	return "done"
+}
+
+// Fault 14: the disk is full. Nothing is acknowledged, nothing that was is lost, and it goes on once there is room.
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), fullEnv+"="+dir)
+	out, err := cmd.Output() // it ends without closing anything
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if last := lines[len(lines)-1]; last != "done" {
+		t.Fatalf("the child says: %s", last)
+	}
+	there := map[string]string{}
+	for _, rec := range linelogtest.ReadAll(t, open(t, start(t, dir)), main, 0) {
+		there[fmt.Sprint(int64(rec.Ticket))] = rec.Visitor
+	}
+	lines = lines[:len(lines)-1]
+	for _, line := range lines {
+		ticket, visitor, _ := strings.Cut(line, " ")
+		if there[ticket] != visitor {
+			t.Errorf("ticket %s is acknowledged to %s, and the log has %q", ticket, visitor, there[ticket])
+		}
+	}
+	if len(lines) < 50 {
+		t.Errorf("only %d were acknowledged before the disk was full", len(lines))
+	}
 }
 
 func open(t testing.TB, b *embedded.Broker) *linelog.Log {

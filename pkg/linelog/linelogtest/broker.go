@@ -52,6 +52,19 @@ func Start(t testing.TB) *Broker {
 	return b
 }
 
+// At is brokers that run elsewhere, real ones for instance: AppendBytes and AppendMany work on them, and no switch does.
+func At(t testing.TB, addrs []string) *Broker {
+	t.Helper()
+	b := &Broker{t: t, addrs: addrs}
+	var err error
+	b.raw, err = kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DisableClientMetrics(), kgo.ProducerLinger(0))
+	if err != nil {
+		t.Fatalf("connect to the brokers: %v", err)
+	}
+	t.Cleanup(b.raw.Close)
+	return b
+}
+
 // Addrs returns the broker's host:port, past every switch.
 func (b *Broker) Addrs() []string { return b.addrs }
 
