@@ -134,6 +134,9 @@ func (c *client) do(ctx context.Context, req *http.Request) answer {
 	start := time.Now()
 	res, err := c.http.Do(req.WithContext(ctx))
 	if err != nil {
+		if u := (*url.Error)(nil); errors.As(err, &u) {
+			err = u.Err // what it adds, method and address, is known here
+		}
 		return answer{failed: failureOf(err), err: err, took: time.Since(start)}
 	}
 	defer func() { _ = res.Body.Close() }()

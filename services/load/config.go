@@ -16,7 +16,8 @@ import (
 )
 
 // Config says who comes, where to, and what they expect. A zero field takes the default of its tag, except for the
-// fractions, where zero means nobody.
+// fractions, where zero means nobody. The flags that a command may also take from the environment leave out two:
+// SOONBEON_RATE is the queue's, and a crowd must not be let loose on other machines by a forgotten variable.
 type Config struct {
 	Target   []string `help:"Where the waiting room listens; several addresses, separated by commas, are used in turn." default:"http://127.0.0.1:8080" placeholder:"URL"`
 	Enter    []string `help:"Where to enter, when that is not the target." placeholder:"URL"`
@@ -24,7 +25,7 @@ type Config struct {
 	Queue    string   `help:"The queue to stand in." default:"main"`
 
 	Visitors int     `help:"How many come; 1 to 1,000,000." default:"1000" short:"n"`
-	Rate     float64 `help:"How many arrive in a second; 0 is as fast as the target answers." default:"0"`
+	Rate     float64 `help:"How many arrive in a second; 0 is as fast as the target answers." default:"0" env:"-"`
 	Refresh  float64 `help:"The share of visitors who enter a second time while they wait, and so move back; 0 to 1." default:"0"`
 	Recheck  float64 `help:"The share of admitted visitors who ask once more, to see that they stay admitted; 0 to 1." default:"0.1"`
 
@@ -37,9 +38,9 @@ type Config struct {
 	ExpectBatch int     `help:"How many one batch may hold; 0: a tenth of the expected rate, rounded up." default:"0"`
 
 	Keys     string `help:"The keys that sign entry tokens (kid:base64, separated by commas), to verify them. Without keys only their form and times are checked. A command line is seen by others on the machine: prefer --keys-file."`
-	KeysFile string `help:"A file with such keys, one a line or separated by commas." placeholder:"FILE"`
+	KeysFile string `help:"A file with such keys, one a line or separated by commas; goes before --keys." placeholder:"FILE"`
 
-	AllowRemote bool `help:"Allow targets that are not on this machine. Only for sites that are yours."`
+	AllowRemote bool `help:"Allow targets that are not on this machine. Only for sites that are yours." env:"-"`
 	JSON        bool `help:"Print the summary as JSON, and no progress." name:"json"`
 
 	// Progress is where progress goes when JSON is set; nil is nowhere.
@@ -145,9 +146,6 @@ func (c Config) Validate() error {
 		bad("--expect-batch is 0 or more people, not %d", c.ExpectBatch)
 	} else if c.ExpectBatch > 0 && c.ExpectRate == 0 {
 		bad("--expect-batch says nothing without --expect-rate")
-	}
-	if c.Keys != "" && c.KeysFile != "" {
-		bad("--keys and --keys-file say the same thing twice: give one of them")
 	}
 	return errors.Join(errs...)
 }

@@ -21,7 +21,9 @@ func TestFlags(t *testing.T) {
 	var cli struct {
 		Load Config `cmd:""`
 	}
-	parser, err := kong.New(&cli, kong.Exit(func(int) {}))
+	t.Setenv("SOONBEON_RATE", "175") // of the queue
+	t.Setenv("SOONBEON_ALLOW_REMOTE", "true")
+	parser, err := kong.New(&cli, kong.Exit(func(int) {}), kong.DefaultEnvars("SOONBEON"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +31,7 @@ func TestFlags(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := cli.Load
-	if c.Visitors != 20000 || len(c.Target) != 2 || c.Queue != "main" || c.Connections != 256 || c.Recheck != 0.1 || !c.JSON || c.Timeout != 30*time.Minute {
+	if c.Visitors != 20000 || len(c.Target) != 2 || c.Queue != "main" || c.Connections != 256 || c.Recheck != 0.1 || c.Rate != 0 || c.AllowRemote || !c.JSON || c.Timeout != 30*time.Minute {
 		t.Errorf("%+v", c)
 	}
 	// What the tags say and what a zero field means are the same.
@@ -46,13 +48,13 @@ func TestFlags(t *testing.T) {
 func TestAllMistakesAtOnce(t *testing.T) {
 	err := Config{
 		Target: []string{"http://shop.example.com", "nonsense", "http://127.0.0.1:1/path"}, Queue: "Main", Visitors: -1, Rate: -1,
-		Refresh: 2, Recheck: -1, Connections: 99999, Timeout: 25 * time.Hour, ExpectBatch: 3, Keys: "a", KeysFile: "b",
+		Refresh: 2, Recheck: -1, Connections: 99999, Timeout: 25 * time.Hour, ExpectBatch: 3,
 	}.Validate()
 	if err == nil {
 		t.Fatal("accepted")
 	}
 	for _, want := range []string{"shop.example.com is not this machine", "--allow-remote", `"nonsense" is not an address`, "nothing after the port",
-		"--queue", "--visitors is 1 to 1,000,000, not -1", "--rate", "--refresh", "--recheck", "--connections is 1 to 10,000", "--timeout", "--expect-batch", "--keys-file"} {
+		"--queue", "--visitors is 1 to 1,000,000, not -1", "--rate", "--refresh", "--recheck", "--connections is 1 to 10,000", "--timeout", "--expect-batch"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("lacks %q:\n%v", want, err)
 		}
@@ -91,7 +93,7 @@ func TestKeysFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte(room.keyText+"\nold:QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWY=\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got, err := Config{KeysFile: path}.keyText()
+	got, err := Config{KeysFile: path, Keys: "else"}.keyText()
 	if err != nil || got != room.keyText+",old:QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWY=" {
 		t.Error(got, err)
 	}

@@ -142,7 +142,7 @@ func (v view) left() string {
 	if v.admitting <= 0 || remaining <= 0 {
 		return ""
 	}
-	return ", " + wholeSeconds(time.Duration(float64(remaining)/v.admitting*float64(time.Second))) + " left"
+	return ", " + wholeSeconds(max(time.Duration(float64(remaining)/v.admitting*float64(time.Second)), time.Second)) + " left"
 }
 
 func (v view) trouble() string {
