@@ -257,6 +257,13 @@ func (f *Follower) Place(_ context.Context, v queue.Visitor) (queue.Moment, queu
 	return queue.Moment{State: f.ledger.State(), Total: f.line.Total()}, p, nil
 }
 
+// Waiting is how many wait by the log. Only of a Follower that keeps the line.
+func (f *Follower) Waiting() int64 {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.line.Total()
+}
+
 // Admit hands out the next batch from the line. Only of a Follower that keeps the line.
 func (f *Follower) Admit(_ context.Context, ask queue.Ask, _ queue.Settings) ([]queue.Person, queue.Reason, error) {
 	f.mu.Lock()

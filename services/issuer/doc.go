@@ -15,9 +15,17 @@
 // the rate and one batch, whatever leaders come and go (Pacer); idle or stalled time earns no more than one batch. While a
 // record waits for its acknowledgement nothing more is popped.
 //
-// When Redis is away it admits nobody and asks again for the same batch. When Kafka is away it waits with the batch in
-// hand. When it dies, another leads within 6 s, and its popped people are handed out again. When it is stopped, it hands
-// over at once. Its own clock may be wrong: times in records are the broker's, by the difference seen at the claim.
+// When Redis is away, slow, or behind for 2 s, the leader claims anew and goes on from the line that it keeps by reading the
+// log itself: direct mode, at the same rate and in the same order. When Redis has answered for 10 s again, has met the
+// leader's own last record, and the last switch is 30 s ago, it claims anew and pops from Redis again (health). When Kafka is
+// away it waits with the batch in hand. When it dies, another leads within 6 s, and its popped people are handed out again.
+// When it is stopped, it hands over at once. Its own clock may be wrong: times in records are the broker's, by the difference
+// seen at the claim.
 //
-// It leaves out going on without Redis (direct mode), capacity, and opening hours.
+//	        failing for 2 s: claim, mode direct
+//	redis ─────────────────────────────────────▶ direct
+//	      ◀─────────────────────────────────────
+//	        answering for 10 s, caught up, 30 s since the last switch: claim, mode redis
+//
+// It leaves out capacity and opening hours.
 package issuer

@@ -21,10 +21,8 @@ const Group = "soonbeon-issuer"
 type Config struct {
 	Name    string // of this process, for people who read the log; at most 64 bytes
 	Queues  map[queue.ID]queue.Settings
-	Mode    queue.Mode // which kind of view View returns; written into claims
-	View    func(queue.ID) View
-	Reading func(queue.ID) *follow.Follower // started and stopped by the issuer, unless Shared
-	Shared  bool                            // the followers run already: somebody else's
+	View    func(queue.ID) View             // the shared view; nil where there is none
+	Reading func(queue.ID) *follow.Follower // keeps the line; started and stopped by its owner
 }
 
 // Service leads the queues that the group assigns to it. It is a lifecycle.Service.
@@ -100,19 +98,16 @@ func (s *Service) Start(ctx context.Context) error {
 func (s *Service) assigned(ctx context.Context, id queue.ID) {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &running{cancel: cancel, done: make(chan struct{})}
-	reading := s.cfg.Reading(id)
-	logger := s.logger.With(zap.String("queue", string(id)))
-	l := &leadership{id: id, name: s.cfg.Name, mode: s.cfg.Mode, set: s.cfg.Queues[id], log: s.writer, view: s.cfg.View(id),
-		reading: reading, logger: logger, metrics: s.metrics}
+	l := &leadership{id: id, name: s.cfg.Name, set: s.cfg.Queues[id], log: s.writer, reading: s.cfg.Reading(id),
+		logger: s.logger.With(zap.String("queue", string(id))), metrics: s.metrics}
+	if s.cfg.View != nil {
+		l.shared = s.cfg.View(id)
+	}
 	s.mu.Lock()
 	s.leads[id] = r
 	s.mu.Unlock()
 	go func() {
 		defer close(r.done)
-		if !s.cfg.Shared {
-			_ = reading.Start(ctx) // it does not fail
-			defer func() { _ = reading.Stop(context.Background()) }()
-		}
 		l.run(ctx)
 	}()
 }

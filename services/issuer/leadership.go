@@ -19,46 +19,60 @@ type Appender interface {
 	AppendUntil(ctx context.Context, id queue.ID, rec queue.Record) (ticket queue.Ticket, atMs int64, err error)
 }
 
-// View is where a leader pops from: redisline.View, or a follow.Follower that keeps the line.
+// View is the shared view that a leader pops from; *redisline.View has it.
 type View interface {
 	Admit(ctx context.Context, ask queue.Ask, set queue.Settings) ([]queue.Person, queue.Reason, error)
+	Seq(ctx context.Context) (queue.Ticket, error)
 }
 
-// Reading is the leader's own reading of the log. *follow.Follower has it.
+// Reading is the leader's own reading of the log, and the line that it goes on from in direct mode. A *follow.Follower that
+// keeps the line has it.
 type Reading interface {
 	State() queue.State
 	Claim() queue.Record
 	WaitFor(ctx context.Context, t queue.Ticket) error
 	Recent(atMs int64) []follow.Batch
+	Waiting() int64
+	Admit(ctx context.Context, ask queue.Ask, set queue.Settings) ([]queue.Person, queue.Reason, error)
 }
 
 // leadership leads one queue for as long as it is assigned.
 type leadership struct {
 	id      queue.ID
 	name    string // of this issuer, for people who read the log
-	mode    queue.Mode
 	set     queue.Settings
 	log     Appender
-	view    View
+	shared  View // nil: there is none, and the mode is always direct
 	reading Reading
 	logger  *zap.Logger
 	metrics *metrics
 
-	viewAway bool // the last answer of the view was an error: said once
+	mode   queue.Mode
+	health health // of the shared view
 }
 
-var errFenced = errors.New("another claim came after ours")
+var (
+	errFenced   = errors.New("another claim came after ours")
+	errSwitched = errors.New("the leader changes the view that it pops from")
+)
 
-// viewTimeout bounds one question to the view.
-const viewTimeout = time.Second
+// viewTimeout bounds one question to the shared view.
+const viewTimeout = 400 * time.Millisecond
 
 // checkpointEvery is how often the leader writes down the fold's integers.
 const checkpointEvery = time.Minute
 
 // run claims and leads until ctx ends, and claims anew when it was fenced off while the queue is still ours.
 func (l *leadership) run(ctx context.Context) {
+	l.mode = queue.ModeDirect
+	if l.shared != nil && l.answers(ctx) {
+		l.mode = queue.ModeRedis
+	}
 	for {
 		err := l.lead(ctx)
+		if errors.Is(err, errSwitched) {
+			continue
+		}
 		l.metrics.leading.WithLabelValues(string(l.id)).Set(0)
 		if ctx.Err() != nil {
 			l.logger.Info("not leading any more")
@@ -70,6 +84,18 @@ func (l *leadership) run(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// answers asks the shared view for a sign of life, so that who takes over in an outage does not wait to find out.
+func (l *leadership) answers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
+	defer cancel()
+	_, err := l.shared.Seq(ctx)
+	if err != nil {
+		l.logger.Warn("the shared view does not answer; leading without it", zap.Error(err))
+		l.health.switched = time.Now()
+	}
+	return err == nil
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {
@@ -116,6 +142,16 @@ func (l *leadership) lead(ctx context.Context) error {
 	l.logger.Info("leading", zap.Int64("epoch", int64(epoch)), zap.Stringer("mode", l.mode), zap.Duration("broker_clock_ahead", t.ahead.Round(time.Millisecond)))
 	l.metrics.leading.WithLabelValues(string(l.id)).Set(1)
 	l.metrics.claims.WithLabelValues(string(l.id)).Inc()
+	l.metrics.direct.WithLabelValues(string(l.id)).Set(map[bool]float64{true: 1}[l.mode == queue.ModeDirect])
+	if l.shared != nil && l.mode == queue.ModeDirect {
+		probe, stop := context.WithCancel(ctx)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			t.probe(probe)
+		}()
+		defer func() { stop(); <-done }()
+	}
 	if l.reading.State().Reentry != l.set.Reentry {
 		ticket, _, err := l.log.AppendUntil(ctx, l.id, queue.Record{Kind: queue.SettingsSet, Reentry: l.set.Reentry})
 		if err != nil {
@@ -134,6 +170,9 @@ func (t *term) issue(ctx context.Context) error {
 		}
 		if t.reading.State().Epoch > t.lead.Epoch() {
 			return errFenced
+		}
+		if t.shouldSwitch(ctx) {
+			return errSwitched
 		}
 		if err := t.tick(ctx); err != nil {
 			return err
@@ -158,16 +197,8 @@ func (t *term) tick(ctx context.Context) error {
 		people, why, err := t.ask(ctx, n)
 		if err != nil {
 			t.metrics.skips.WithLabelValues(q, "view_away").Inc()
-			if !t.viewAway {
-				t.logger.Warn("the view does not answer; nobody is admitted until it does", zap.Error(err))
-			}
-			t.viewAway = true
 			return nil // the same batch again at the next tick
 		}
-		if t.viewAway {
-			t.logger.Info("the view answers again")
-		}
-		t.viewAway = false
 		t.lead.Got(people, why)
 		switch why {
 		case queue.Fenced:
@@ -188,10 +219,80 @@ func (t *term) tick(ctx context.Context) error {
 	return t.admit(ctx, n)
 }
 
+// ask asks the view of this term, and notes how the shared one does.
 func (t *term) ask(ctx context.Context, n int) ([]queue.Person, queue.Reason, error) {
+	if t.mode == queue.ModeDirect {
+		return t.reading.Admit(ctx, t.lead.Ask(n), t.set)
+	}
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
 	defer cancel()
-	return t.view.Admit(ctx, t.lead.Ask(n), t.set)
+	people, why, err := t.shared.Admit(ctx, t.lead.Ask(n), t.set)
+	switch {
+	case err != nil:
+		if t.health.bad(began) {
+			t.logger.Warn("the shared view does not answer", zap.Error(err))
+		}
+	case why == queue.Behind, why == queue.Empty && t.reading.Waiting() > 0:
+		t.health.bad(began) // it is there, but people wait whom it does not know of: the projection is behind
+	default:
+		t.health.good(began)
+	}
+	return people, why, err
+}
+
+// shouldSwitch decides whether this term ends for one in the other mode. It is asked before a tick, so the projector has had
+// an interval to apply the last batch.
+func (t *term) shouldSwitch(ctx context.Context) bool {
+	now := time.Now()
+	if t.shared == nil || len(t.lead.Held()) > 0 {
+		return false
+	}
+	switch {
+	case t.mode == queue.ModeRedis && t.health.failed(now):
+		t.mode = queue.ModeDirect
+		t.logger.Warn("the shared view has failed; going on from the log")
+	case t.mode == queue.ModeDirect && t.health.mended(now) && t.caughtUp(ctx):
+		t.mode = queue.ModeRedis
+		t.logger.Info("the shared view is back and has caught up; popping from it again")
+	default:
+		return false
+	}
+	t.health.switched = now
+	t.metrics.switches.WithLabelValues(string(t.id)).Inc()
+	return true
+}
+
+// caughtUp asks the shared view whether it has met the leader's own last record. A view that is well answers at once; one
+// that does not must not cost a batch.
+func (t *term) caughtUp(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, t.set.Interval/2)
+	defer cancel()
+	began := time.Now()
+	seq, err := t.shared.Seq(ctx)
+	if err != nil {
+		t.health.bad(began)
+		return false
+	}
+	return seq >= t.lead.Last()
+}
+
+// probeEvery is how often the shared view is asked, in direct mode, whether it is back.
+const probeEvery = 500 * time.Millisecond
+
+// probe watches the shared view until ctx ends, beside the ticks: one that hangs must not delay anybody.
+func (t *term) probe(ctx context.Context) {
+	for sleep(ctx, probeEvery) {
+		began := time.Now()
+		call, cancel := context.WithTimeout(ctx, viewTimeout)
+		_, err := t.shared.Seq(call)
+		cancel()
+		if err != nil {
+			t.health.bad(began)
+		} else {
+			t.health.good(began)
+		}
+	}
 }
 
 // admit appends the people in hand; n is how many were due.

@@ -4,7 +4,9 @@ import "github.com/prometheus/client_golang/prometheus"
 
 type metrics struct {
 	leading       *prometheus.GaugeVec
+	direct        *prometheus.GaugeVec
 	claims        *prometheus.CounterVec
+	switches      *prometheus.CounterVec
 	admitted      *prometheus.CounterVec
 	skips         *prometheus.CounterVec
 	appendSeconds prometheus.Histogram
@@ -13,6 +15,8 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		leading:  prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "soonbeon_issuer_leading", Help: "1 while this process leads the queue."}, []string{"queue"}),
+		direct:   prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "soonbeon_issuer_direct", Help: "1 while this process, leading the queue, goes on from the log without Redis."}, []string{"queue"}),
+		switches: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "soonbeon_issuer_switches_total", Help: "Times that this process changed between Redis and direct mode while leading."}, []string{"queue"}),
 		claims:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "soonbeon_issuer_claims_total", Help: "Times that this process took the lead."}, []string{"queue"}),
 		admitted: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "soonbeon_issuer_admitted_total", Help: "People whom this process admitted, acknowledged by the log."}, []string{"queue"}),
 		skips:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "soonbeon_issuer_skips_total", Help: "Intervals in which this leader admitted nobody, by reason."}, []string{"queue", "reason"}),
@@ -20,7 +24,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Help: "From appending an Admitted record to its acknowledgement.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 14)}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.leading, m.claims, m.admitted, m.skips, m.appendSeconds)
+		reg.MustRegister(m.leading, m.direct, m.claims, m.switches, m.admitted, m.skips, m.appendSeconds)
 	}
 	return m
 }

@@ -87,7 +87,7 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 	proc.readiness.Check("log", log.Ping)
 
 	// The line: Redis, or in memory.
-	views, err := proc.views(ctx, cfg, p, log, logger, reg)
+	views, err := proc.views(ctx, cfg, roles, p, log, logger, reg)
 	if err != nil {
 		return nil, err
 	}
@@ -102,8 +102,8 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 	}
 	if roles.Issuer {
 		host, _ := os.Hostname()
-		s, err := issuer.New(issuer.Config{Name: fmt.Sprintf("%.40s/%d", host, os.Getpid()), Queues: p.queues, Mode: views.mode,
-			View: views.popped, Reading: func(id queue.ID) *follow.Follower { return proc.followers[id] }, Shared: true},
+		s, err := issuer.New(issuer.Config{Name: fmt.Sprintf("%.40s/%d", host, os.Getpid()), Queues: p.queues, View: views.popped,
+			Reading: func(id queue.ID) *follow.Follower { return proc.followers[id] }},
 			log, logger.Named("issuer"), reg)
 		if err != nil {
 			return nil, err
@@ -159,18 +159,18 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 // views is where the line is, for each who needs it.
 type views struct {
 	redis     redisline.Client // nil: in memory
-	mode      queue.Mode
 	projected func(queue.ID) projector.View
-	popped    func(queue.ID) issuer.View
+	popped    func(queue.ID) issuer.View // nil: there is none but the followers'
 	asked     func(queue.ID) position.View
 }
 
 // views opens Redis where its address is given, and makes a follower for each queue: of the ledger alone, or, without
 // Redis, of the line.
-func (proc *Process) views(ctx context.Context, cfg Config, p *parsed, log *linelog.Log, logger *zap.Logger, reg prometheus.Registerer) (*views, error) {
+func (proc *Process) views(ctx context.Context, cfg Config, roles Roles, p *parsed, log *linelog.Log, logger *zap.Logger, reg prometheus.Registerer) (*views, error) {
 	metrics := follow.NewMetrics(reg)
+	// An issuer keeps the line even with Redis, since it goes on from there when Redis dies.
 	newFollower := follow.NewLine
-	v := &views{mode: queue.ModeDirect}
+	v := &views{}
 	if len(cfg.Redis) > 0 {
 		rdb, err := redisline.Dial(cfg.redisConfig())
 		if err != nil {
@@ -183,13 +183,14 @@ func (proc *Process) views(ctx context.Context, cfg Config, p *parsed, log *line
 		}
 		proc.Add("redis settings", watch)
 		proc.readiness.Check("redis_settings", watch.check)
-		newFollower = follow.New
-		v.redis, v.mode = rdb, queue.ModeRedis
+		if !roles.Issuer {
+			newFollower = follow.New
+		}
+		v.redis = rdb
 		v.projected = func(id queue.ID) projector.View { return redisline.New(rdb, id) }
 		v.popped = func(id queue.ID) issuer.View { return redisline.New(rdb, id) }
 		v.asked = func(id queue.ID) position.View { return position.Share(redisline.New(rdb, id)) }
 	} else {
-		v.popped = func(id queue.ID) issuer.View { return proc.followers[id] }
 		v.asked = func(id queue.ID) position.View { return proc.followers[id] }
 	}
 	for _, id := range p.ids {
