@@ -9,26 +9,38 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/soonbeon/soonbeon/pkg/linelog"
 	"github.com/soonbeon/soonbeon/pkg/queue"
 	"github.com/soonbeon/soonbeon/pkg/redisline"
 	"github.com/soonbeon/soonbeon/services/follow"
 )
 
+// bounded tells where a log ends; *linelog.Log does.
+type bounded interface {
+	Bounds(ctx context.Context, id queue.ID) (first, next queue.Ticket, err error)
+}
+
 // caughtUp is a Service whose start waits until a follower has read the log to where it ended.
 type caughtUp struct {
 	id      queue.ID
-	log     *linelog.Log
+	log     bounded
 	f       *follow.Follower
 	timeout time.Duration
 }
+
+// askAgain is the pause after the brokers could not tell where the log ends.
+const askAgain = 200 * time.Millisecond
 
 func (c *caughtUp) Start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	_, next, err := c.log.Bounds(ctx, c.id)
-	if err != nil {
-		return err
+	for err != nil { // a topic that was made a moment ago has no leader yet
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(askAgain):
+		}
+		_, next, err = c.log.Bounds(ctx, c.id)
 	}
 	if err := c.f.WaitFor(ctx, next-1); err != nil {
 		if trouble := c.f.Trouble(); trouble != nil {
