@@ -11,16 +11,15 @@
 //     written; ErrUnknown says that nobody knows: it may stand in the log now, or never.
 //   - One caller's cancelled context does not fail another's record that shares its batch, and a context that is already
 //     done puts nothing into the buffer.
-//   - Waiting records are bounded in number and bytes. A record that was never sent is dropped once it is older than
-//     Config.AppendTimeout, so a stale entry does not appear in the log minutes after its caller was told "unknown".
-//     (The few requests that were sent and not answered are kept, and sent again under the same sequence numbers: that
-//     is what makes their records stand in the log once.)
+//   - Waiting records are bounded in number and bytes, and in age: a queue of which the brokers have acknowledged nothing
+//     for Config.AppendTimeout is given no more (ErrBusy). So an outage, however long, leaves at most what arrived in its
+//     first AppendTimeout to appear in the log after it, behind the back of callers who were told ErrUnknown.
 //   - Reader delivers every record in order, each once, and never skips in silence: a log whose start has moved past the
 //     reader, that is shorter than what was read, that was deleted or made anew ends it with a *TroubleError.
 //   - A record that cannot be read is delivered as queue.Skipped. It uses up its ticket and stays in the log for inspection.
 //   - A Membership has lost called for everything that it had assigned.
 //
-// When the brokers are away: Append answers ErrUnknown after AppendTimeout, and ErrBusy once the buffer is full;
+// When the brokers are away: Append answers ErrUnknown after AppendTimeout, and then ErrBusy at once;
 // AppendUntil and Next wait; Bounds, Topic, EnsureQueue and CheckProduction return the error; a Membership loses its
 // queues after its session and gets them back by itself. All go on within a few seconds of the brokers' return.
 //
@@ -29,12 +28,13 @@
 // them by epoch.
 //
 // Files: codec.go and wire.go (bytes), log.go (topics), production.go (broker settings), client.go (connections),
-// writer.go, reader.go and trouble.go, group.go, metrics.go.
+// writer.go and lanes.go, reader.go and trouble.go, group.go, metrics.go.
 //
 // What isn't obvious:
 //
-//   - A batch is as old as its first record: when that one has waited AppendTimeout unsent, all that wait behind it in the
-//     same queue are dropped with it, younger ones too. Their callers are told ErrUnknown early.
+//   - franz-go drops a record for its age (RecordDeliveryTimeout) only where it is the first of its queue and was never
+//     sent, and everything that waits behind it with it, younger ones too. Whatever was sent without an answer is kept,
+//     and sent again under the same sequence number: that is why it stands in the log once.
 //   - The broker's append time is not part of an acknowledgement in franz-go. What AppendUntil returns is the time that
 //     this process stamped the record with; readers see the broker's.
 //   - A queue that is deleted and made anew while a Writer lives answers ErrNoQueue for as long as the brokers refuse the

@@ -9,8 +9,8 @@ import (
 
 // The errors of appending and asking. Use errors.Is.
 var (
-	// ErrBusy: the buffer of waiting records is full. Nothing was written.
-	ErrBusy = errors.New("too many records wait for the broker")
+	// ErrBusy: the buffer of waiting records is full, or the broker does not answer for those that wait. Nothing was written.
+	ErrBusy = errors.New("the log takes no records now")
 	// ErrUnknown: no acknowledgement came. The record may be in the log, or may not.
 	ErrUnknown = errors.New("not known to be written")
 	// ErrNoQueue: there is no such topic. Nothing was written.

@@ -23,6 +23,7 @@ type Writer struct {
 	log    *Log
 	client *kgo.Client
 	closed atomic.Bool
+	lanes  lanes
 }
 
 // NewWriter makes a Writer with a connection and a buffer of its own.
@@ -30,6 +31,7 @@ func (l *Log) NewWriter() (*Writer, error) {
 	client, err := l.newClient(
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		// No lingering: what arrives while five requests are under way makes the next batch.
 		kgo.ProducerLinger(0),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.MaxBufferedRecords(l.cfg.MaxBuffered),
@@ -42,7 +44,7 @@ func (l *Log) NewWriter() (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a writer: %w", err)
 	}
-	return &Writer{log: l, client: client}, nil
+	return &Writer{log: l, client: client, lanes: lanes{of: make(map[queue.ID]lane)}}, nil
 }
 
 // pending is one record on its way.
@@ -60,7 +62,9 @@ func (w *Writer) produce(ctx context.Context, id queue.ID, value []byte) *pendin
 	m, size := w.log.metrics, float64(len(value))
 	m.bufRecords.Add(1)
 	m.bufBytes.Add(size)
+	w.lanes.begin(id)
 	w.client.TryProduce(context.WithoutCancel(ctx), &p.rec, func(_ *kgo.Record, err error) {
+		w.lanes.end(id)
 		m.bufRecords.Sub(1)
 		m.bufBytes.Sub(size)
 		p.err = err
@@ -72,7 +76,7 @@ func (w *Writer) produce(ctx context.Context, id queue.ID, value []byte) *pendin
 // Append appends rec to the queue's log and returns its ticket once the broker has acknowledged it. It waits for
 // Config.AppendTimeout at most, or until ctx ends.
 //
-// Errors: ErrBusy (the buffer is full), ErrNoQueue, ErrClosed, the error of a context that is already done, and those of
+// Errors: ErrBusy (the buffer is full, or the broker has not answered for AppendTimeout), ErrNoQueue, ErrClosed, the error of a context that is already done, and those of
 // Encode: nothing was written. ErrUnknown: it may have been written, or may yet be.
 func (w *Writer) Append(ctx context.Context, id queue.ID, rec queue.Record) (queue.Ticket, error) {
 	start := time.Now()
@@ -95,6 +99,9 @@ func (w *Writer) append(ctx context.Context, id queue.ID, rec queue.Record) (que
 	value, err := Encode(rec)
 	if err != nil {
 		return 0, err
+	}
+	if w.lanes.stalled(id, w.log.cfg.AppendTimeout) {
+		return 0, fmt.Errorf("%w: the broker has answered nothing for %v", ErrBusy, w.log.cfg.AppendTimeout)
 	}
 	p := w.produce(ctx, id, value)
 	timer := time.NewTimer(w.log.cfg.AppendTimeout)
