@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,7 +27,7 @@ func TestProblemCodesAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Errorf("%s can't be read, so no problem code is documented: %v", runbook, err)
 	}
-	report(t, codeProblems(goFiles(t, "services"), string(text)))
+	report(t, codeProblems(goFiles(t, "pkg/gate", "services"), string(text)))
 }
 
 func codeProblems(files []goFile, text string) []string {
@@ -53,7 +54,8 @@ func codeProblems(files []goFile, text string) []string {
 	return problems
 }
 
-// codesIn finds the codes, and where each is: constants of type Code in httpapi, of type httpapi.Code elsewhere.
+// codesIn finds the codes, and where each is: constants of type Code in httpapi, of type httpapi.Code elsewhere, and those of
+// the gate, which has no type for them since it imports nothing of the services: its constants named Code….
 func codesIn(files []goFile) map[string]string {
 	codes := map[string]string{}
 	for _, f := range files {
@@ -66,6 +68,10 @@ func codesIn(files []goFile) map[string]string {
 				return true
 			}
 			switch kind := spec.Type.(type) {
+			case nil:
+				if f.ast.Name.Name != "gate" || !strings.HasPrefix(spec.Names[0].Name, "Code") {
+					return true
+				}
 			case *ast.Ident:
 				if kind.Name != "Code" || f.ast.Name.Name != "httpapi" {
 					return true
@@ -94,12 +100,14 @@ func TestCodeProblemsAreFound(t *testing.T) {
 	files := []goFile{
 		parse(t, "services/httpapi/p.go", "package httpapi\nconst (\n\tA Code = \"a_b\"\n\tother string = \"no\"\n)\n"),
 		parse(t, "services/enter/p.go", "package enter\nconst C httpapi.Code = \"c\"\n"),
+		parse(t, "pkg/gate/p.go", "package gate\nconst (\n\tCodeD = \"d\"\n\tTokenHeader = \"no\"\n)\n"),
 	}
-	require.Empty(t, codeProblems(files, "## Problem codes\n\n### a_b\n\ntext\n\n### `c`\n\n### When Kafka is away\n"))
+	require.Empty(t, codeProblems(files, "## Problem codes\n\n### a_b\n\ntext\n\n### `c`\n\n### d\n\n### When Kafka is away\n"))
 	for _, c := range []struct{ text, want string }{
-		{"### a_b\n", "c (services/enter/p.go:2:24) has no heading"},
-		{"### a_b\n### c\n### gone\n", `"### gone", and no such`},
-		{"### a_b\n### c\n### c\n", "twice"},
+		{"### a_b\n### d\n", "c (services/enter/p.go:2:24) has no heading"},
+		{"### a_b\n### c\n", "d (pkg/gate/p.go:3:10) has no heading"},
+		{"### a_b\n### c\n### d\n### gone\n", `"### gone", and no such`},
+		{"### a_b\n### c\n### d\n### c\n", "twice"},
 	} {
 		got := codeProblems(files, c.text)
 		require.Len(t, got, 1, c)
