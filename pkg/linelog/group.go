@@ -191,7 +191,7 @@ func (m *Membership) session(ctx context.Context) time.Duration {
 			m.logger.Warn("the brokers don't tell their shortest session; trying with ours", zap.Error(err))
 			return m.cfg.Session
 		}
-		if fails == 1 {
+		if fails == 1 && ctx.Err() == nil {
 			m.logger.Warn("waiting for the brokers to join the group", zap.Error(err))
 		}
 		_ = sleep(ctx, backoff(fails))

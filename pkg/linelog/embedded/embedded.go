@@ -28,7 +28,7 @@ type Options struct {
 // Broker is a running broker.
 type Broker struct {
 	cluster *kfake.Cluster
-	lock    *os.File
+	lock    lock
 	addrs   []string
 	close   func() error
 }
@@ -45,19 +45,19 @@ func Start(dir string, opts Options) (*Broker, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data folder: %w", err)
 	}
-	lock, err := takeLock(dir)
+	held, err := takeLock(dir)
 	if err != nil {
 		return nil, err
 	}
 	data := filepath.Join(dir, "log")
 	cluster, err := start(data, opts)
 	if err != nil {
-		return nil, errors.Join(err, lock.Close())
+		return nil, errors.Join(err, held.close())
 	}
-	b := &Broker{cluster: cluster, lock: lock, addrs: cluster.ListenAddrs()}
+	b := &Broker{cluster: cluster, lock: held, addrs: cluster.ListenAddrs()}
 	b.close = sync.OnceValue(func() error {
 		b.cluster.Close()
-		return b.lock.Close()
+		return b.lock.close()
 	})
 	return b, nil
 }
