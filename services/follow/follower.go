@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/soonbeon/soonbeon/pkg/lifecycle"
 	"github.com/soonbeon/soonbeon/pkg/line"
 	"github.com/soonbeon/soonbeon/pkg/linelog"
 	"github.com/soonbeon/soonbeon/pkg/queue"
@@ -16,6 +17,7 @@ import (
 // Log is where the records come from; *linelog.Log has it.
 type Log interface {
 	Topic(ctx context.Context, id queue.ID) (topicID string, err error)
+	Bounds(ctx context.Context, id queue.ID) (first, next queue.Ticket, err error)
 	NewReader(id queue.ID, after queue.Ticket, topicID string) *linelog.Reader
 }
 
@@ -35,9 +37,11 @@ type Follower struct {
 	changed chan struct{} // closed and replaced when something was folded, if anybody waits
 	waiters int
 
-	once   sync.Once
-	cancel context.CancelFunc
-	done   chan struct{}
+	cancel  context.CancelFunc // nil until started
+	stopped bool
+	done    chan struct{}
+
+	topic string // the id of the topic that is followed; only the reading goroutine's
 }
 
 // New makes a Follower that keeps the ledger alone: memory grows with live grants only.
@@ -57,26 +61,33 @@ func NewLine(id queue.ID, log Log, logger *zap.Logger, m *Metrics) *Follower {
 
 // Start begins to read in the background; it does not wait for anything.
 func (f *Follower) Start(context.Context) error {
-	f.once.Do(func() {
-		ctx, cancel := context.WithCancel(context.Background())
-		f.mu.Lock()
-		f.cancel = cancel
-		f.mu.Unlock()
-		go func() {
-			defer close(f.done)
-			f.run(ctx)
-		}()
-	})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.stopped:
+		return lifecycle.ErrStopped
+	case f.cancel != nil:
+		return lifecycle.ErrStarted
+	}
+	var ctx context.Context
+	ctx, f.cancel = context.WithCancel(context.Background())
+	go func() {
+		defer close(f.done)
+		f.run(ctx)
+	}()
 	return nil
 }
 
 // Stop ends the reading and waits for it.
 func (f *Follower) Stop(ctx context.Context) error {
-	f.once.Do(func() { close(f.done) })
 	f.mu.Lock()
-	if f.cancel != nil {
+	switch {
+	case f.cancel != nil:
 		f.cancel()
+	case !f.stopped:
+		close(f.done)
 	}
+	f.stopped = true
 	f.mu.Unlock()
 	select {
 	case <-f.done:
@@ -95,20 +106,21 @@ func (f *Follower) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		var trouble *linelog.TroubleError
-		f.mu.Lock()
-		first := f.trouble == nil
-		f.trouble = err
-		f.mu.Unlock()
-		if errors.As(err, &trouble) {
-			if first {
-				f.logger.Error("the log can't be followed any further; what is known stands still", zap.Error(err))
-			}
-		} else if first {
+		before := f.swapTrouble(err)
+		switch {
+		case grave(err) && !grave(before):
+			f.logger.Error("the log can't be followed any further; what is known stands still", zap.Error(err))
+		case before == nil:
 			f.logger.Warn("the log can't be read; trying again", zap.Error(err))
 		}
 		pause(ctx, retryAfter)
 	}
+}
+
+// grave says of an error that it does not pass by itself.
+func grave(err error) bool {
+	var trouble *linelog.TroubleError
+	return errors.As(err, &trouble)
 }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -121,11 +133,17 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 func (f *Follower) read(ctx context.Context) error {
-	topic, err := f.log.Topic(ctx, f.id)
-	if err != nil {
-		return err
+	if f.topic == "" { // asked once: a topic that was made anew is another log, though it has the name
+		topic, err := f.log.Topic(ctx, f.id)
+		if err != nil {
+			return err
+		}
+		f.topic = topic
 	}
-	r := f.log.NewReader(f.id, f.State().Seq, topic)
+	if f.Trouble() != nil && f.fits(ctx) {
+		f.swapTrouble(nil) // nothing may come for hours that would show it
+	}
+	r := f.log.NewReader(f.id, f.State().Seq, f.topic)
 	defer r.Close()
 	for {
 		recs, err := r.Next(ctx)
@@ -134,6 +152,24 @@ func (f *Follower) read(ctx context.Context) error {
 		}
 		f.fold(recs)
 	}
+}
+
+// fits says that the brokers answer, and that the log goes on from what was read.
+func (f *Follower) fits(ctx context.Context) bool {
+	topic, err := f.log.Topic(ctx, f.id)
+	if err != nil || topic != f.topic {
+		return false
+	}
+	first, next, err := f.log.Bounds(ctx, f.id)
+	wanted := f.State().Seq + 1
+	return err == nil && first <= wanted && wanted <= next
+}
+
+func (f *Follower) swapTrouble(err error) (before error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before, f.trouble = f.trouble, err
+	return before
 }
 
 // fold applies records that follow what was applied.
@@ -168,7 +204,8 @@ func (f *Follower) State() queue.State {
 	return f.ledger.State()
 }
 
-// Trouble is why the log can't be read at the moment, nil while it can.
+// Trouble is why the log can't be followed: a *linelog.TroubleError, which takes an operator, or what kept the reading from
+// beginning. It is nil while brokers that did answer are away, since the reading goes on by itself.
 func (f *Follower) Trouble() error {
 	f.mu.RLock()
 	defer f.mu.RUnlock()

@@ -28,13 +28,14 @@ func (p *pace) since(atMs int64) []Batch {
 	return append([]Batch(nil), p.batches[i:]...)
 }
 
-// rate adds up the full batches since atMs and the time from each one's predecessor to it.
+// rate adds up the full batches since atMs that follow a full one, and the time between the two. After a batch that was not
+// full nobody waited for a while: that time says nothing about the pace.
 func (p *pace) rate(atMs int64, fullBatch int) (float64, bool) {
 	people, ms := 0, int64(0)
 	for i := len(p.batches) - 1; i > 0 && p.batches[i].AtMs > atMs; i-- {
-		if b := p.batches[i]; b.People >= fullBatch {
+		if b, before := p.batches[i], p.batches[i-1]; b.People >= fullBatch && before.People >= fullBatch {
 			people += b.People
-			ms += b.AtMs - p.batches[i-1].AtMs
+			ms += b.AtMs - before.AtMs
 		}
 	}
 	if ms < 2000 {
@@ -46,10 +47,11 @@ func (p *pace) rate(atMs int64, fullBatch int) (float64, bool) {
 // Grace is how long a view may take to catch up with what this process has read before it counts as behind.
 const Grace = time.Second
 
-// marks remembers how far the log was read at a few moments of the last seconds.
+// marks remembers how far the log was read at a few moments of the last seconds, and the last time that it went on.
 type marks struct {
-	ring [32]mark
-	next int
+	ring   [32]mark
+	next   int
+	latest mark
 }
 
 type mark struct {
@@ -61,6 +63,7 @@ type mark struct {
 const every = Grace / 16
 
 func (m *marks) add(now time.Time, seq queue.Ticket) {
+	m.latest = mark{now, seq}
 	last := &m.ring[(m.next+len(m.ring)-1)%len(m.ring)]
 	if last.at.IsZero() || now.Sub(last.at) >= every {
 		m.ring[m.next] = mark{now, seq}
@@ -70,6 +73,9 @@ func (m *marks) add(now time.Time, seq queue.Ticket) {
 
 // before is the seq of the latest mark that is not after t; 0 where there is none.
 func (m *marks) before(t time.Time) queue.Ticket {
+	if !m.latest.at.IsZero() && !m.latest.at.After(t) {
+		return m.latest.seq
+	}
 	for i := range m.ring {
 		k := m.ring[(m.next+2*len(m.ring)-1-i)%len(m.ring)]
 		if k.at.IsZero() {
