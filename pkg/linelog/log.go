@@ -23,7 +23,7 @@ const (
 	DefaultMaxBuffered      = 100_000
 	DefaultMaxBufferedBytes = 64 << 20
 	DefaultAppendTimeout    = 2500 * time.Millisecond
-	DefaultRetention        = 7 * 24 * time.Hour
+	DefaultRetention        = -1 // for ever
 )
 
 // Config of a Log. Brokers is all that must be given.
@@ -35,7 +35,8 @@ type Config struct {
 
 	// Replication of the topics that EnsureQueue makes; default 1. In production 3, see CheckProduction.
 	Replication int16
-	// Retention of the topics that EnsureQueue makes; default 7 days, negative for ever. It has to be longer than any sale:
+	// Retention of the topics that EnsureQueue makes; default for ever (negative). Every reader begins with
+	// the first record, so a limit has to be longer than the queue lives:
 	// a log that is trimmed past what was served stops its queue.
 	Retention time.Duration
 

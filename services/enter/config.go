@@ -72,6 +72,10 @@ type Config struct {
 	// the ticket, which is never below the position.
 	Position func(id queue.ID, ticket queue.Ticket) int64
 
+	// Trouble is why nothing may be written to a queue's log: it was trimmed, cut short, or made anew, and what an operator
+	// decides may put what is written now at risk. nil, or a nil answer: all is well.
+	Trouble func(id queue.ID) error
+
 	AckTimeout time.Duration    // how long the log may take to acknowledge; default 2.7 s, MaxAckTimeout at the most
 	Rand       func() float64   // uniform in [0, 1), from many goroutines; for jitter; default math/rand
 	Now        func() time.Time // default time.Now

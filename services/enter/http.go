@@ -56,6 +56,9 @@ func (s *Service) Register(e *echo.Echo) {
 	e.POST("/queue/leave", s.leave)
 }
 
+// troubleAfter is when it makes sense to try again while an operator decides.
+const troubleAfter = 30 * time.Second
+
 func (s *Service) enter(c echo.Context) error {
 	id, err := s.queueOf(c)
 	if err != nil {
@@ -70,6 +73,12 @@ func (s *Service) enter(c echo.Context) error {
 		return httpapi.WriteJSON(c, http.StatusOK, admitted{
 			Status: "admitted", Queue: id, ExpiresAt: time.UnixMilli(who.expiresMs).UTC().Format(time.RFC3339),
 		})
+	}
+	if s.cfg.Trouble != nil {
+		if err := s.cfg.Trouble(id); err != nil {
+			return s.refused(opEnter, httpapi.Problemf(httpapi.LogTrouble,
+				"nobody can be taken into the line until an operator has decided; nothing was written, and nobody who waits has lost the place").After(troubleAfter))
+		}
 	}
 	ticket, err := s.append(c, opEnter, id, rec)
 	if err != nil {
@@ -96,7 +105,7 @@ func (s *Service) accept(c echo.Context, id queue.ID, visitor queue.Visitor, tic
 	}
 	after := queue.PollAfter(s.cfg.Polling, max(s.cfg.Position(id, ticket), 1), s.cfg.Rand())
 	h := c.Response().Header()
-	h.Set("Set-Cookie", httpapi.ReceiptCookie(id, receipt))
+	h["Set-Cookie"] = []string{httpapi.ReceiptCookie(id, receipt)}
 	httpapi.SetRetryAfter(h, after)
 
 	body := make([]byte, 0, 256+len(visitor)+len(receipt))
@@ -142,13 +151,11 @@ func (s *Service) leave(c echo.Context) error {
 
 // queueOf reads the body and returns the queue that it names.
 func (s *Service) queueOf(c echo.Context) (queue.ID, error) {
-	var body struct {
-		Queue string `json:"queue"`
-	}
-	if err := httpapi.DecodeJSON(c, &body); err != nil {
+	name, err := httpapi.DecodeQueue(c)
+	if err != nil {
 		return "", err
 	}
-	id, err := queue.ParseID(body.Queue)
+	id, err := queue.ParseID(name)
 	if err != nil {
 		return "", httpapi.Problemf(httpapi.BodyMalformed, "%v", err)
 	}

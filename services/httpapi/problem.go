@@ -30,6 +30,7 @@ const (
 	NotFound              Code = "not_found"
 	CrossSite             Code = "cross_site"
 	LogUnavailable        Code = "log_unavailable"
+	LogTrouble            Code = "log_trouble"
 	Overloaded            Code = "overloaded"
 	ViewUnavailable       Code = "view_unavailable"
 	Internal              Code = "internal"
@@ -58,13 +59,14 @@ func Codes() []CodeInfo {
 		{NotFound, http.StatusNotFound, "There is nothing at this address"},
 		{CrossSite, http.StatusForbidden, "Another site may not do this in a visitor's name"},
 		{LogUnavailable, http.StatusServiceUnavailable, "The log does not answer"},
+		{LogTrouble, http.StatusServiceUnavailable, "The log needs an operator"},
 		{Overloaded, http.StatusServiceUnavailable, "Too many requests wait already"},
 		{ViewUnavailable, http.StatusServiceUnavailable, "The line can't be seen at the moment"},
 		{Internal, http.StatusInternalServerError, "Something that must not happen has happened"},
 	}
 }
 
-// info finds c among the codes. Sixteen comparisons are only paid by requests that failed.
+// info finds c among the codes. A few comparisons are only paid by requests that failed.
 func (c Code) info() CodeInfo {
 	for _, i := range Codes() {
 		if i.Code == c {
@@ -128,13 +130,13 @@ func WriteProblem(c echo.Context, p *Problem) error {
 		// The rest of the body is not read, be it endless: the connection can't be used again.
 		h.Set("Connection", "close")
 	}
-	return write(c, info.Status, "application/problem+json", body)
+	return write(c, info.Status, problemType, body)
 }
 
 // SetRetryAfter sets Retry-After to d in whole seconds, rounded up, and 1 at least.
 func SetRetryAfter(h http.Header, d time.Duration) {
 	s := max(int64((d+time.Second-1)/time.Second), 1)
-	h.Set("Retry-After", strconv.FormatInt(s, 10))
+	h["Retry-After"] = []string{strconv.FormatInt(s, 10)}
 }
 
 // problemOf makes a problem of whatever a handler returned. expected is false for what no handler should return.

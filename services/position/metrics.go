@@ -12,6 +12,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		Help: "Answers by kind: exact, approximate, admitted, over, and untold where nothing honest could be said."}, []string{"kind"})}
 	m.exact, m.approximate = m.answers.WithLabelValues("exact"), m.answers.WithLabelValues("approximate")
 	m.admitted, m.over = m.answers.WithLabelValues("admitted"), m.answers.WithLabelValues("over")
+	m.answers.WithLabelValues("untold")
 	if reg != nil {
 		reg.MustRegister(m.answers)
 	}

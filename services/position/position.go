@@ -29,6 +29,8 @@ type Queue struct {
 	Settings queue.Settings
 	View     View
 	Reading  Reading
+	// Silent is how long this node has not heard from the log's brokers; nil: always 0.
+	Silent func(now time.Time) time.Duration
 }
 
 // state is what becomes of a visitor.
@@ -58,6 +60,9 @@ type answer struct {
 // errUntold says that nothing honest can be said at the moment.
 var errUntold = errors.New("the place can't be told at the moment")
 
+// goesOn is how long a wait is counted down while the log is silent.
+const goesOn = 30 * time.Second
+
 // catchUp bounds how long an answer waits for this node to read what the view has read already.
 const catchUp = 300 * time.Millisecond
 
@@ -69,7 +74,7 @@ func (q *Queue) ask(ctx context.Context, r pass.Receipt, now time.Time) (answer,
 	}
 	moment, place, err := q.View.Place(ctx, r.Visitor)
 	if err != nil || moment.Seq < r.Ticket || moment.Seq < q.Reading.Fresh(now) {
-		return q.approximate(r, grant, gs)
+		return q.approximate(r, grant, gs, now)
 	}
 	if place.Ticket == 0 { // it does not wait: this node may just not have read yet why
 		ctx, cancel := context.WithTimeout(ctx, catchUp)
@@ -108,7 +113,11 @@ func ended(r pass.Receipt, gs line.GrantState, served queue.Ticket) answer {
 }
 
 // approximate answers by the receipt and the log alone.
-func (q *Queue) approximate(r pass.Receipt, grant queue.Grant, gs line.GrantState) (answer, error) {
+//
+// A node that hears nothing from the log can't know whether others still let people through. The position stands still then:
+// counting served on, as if they did, would tell people less than the truth where nobody is let through, and more again
+// afterwards. Only the wait, which is said to be a reckoning, goes on, for goesOn at the most.
+func (q *Queue) approximate(r pass.Receipt, grant queue.Grant, gs line.GrantState, now time.Time) (answer, error) {
 	s := q.Reading.State()
 	if r.Ticket <= s.Served {
 		if gs != line.NoGrant && grant.Ticket >= r.Ticket {
@@ -119,5 +128,8 @@ func (q *Queue) approximate(r pass.Receipt, grant queue.Grant, gs line.GrantStat
 	}
 	a := answer{ticket: r.Ticket, ahead: queue.AheadBound(r.Ticket, s.Served, r.Ahead), nowServing: s.Served}
 	a.eta, a.etaKnown = queue.Wait(a.ahead, q.Settings.ConservativeRate)
+	if q.Silent != nil && a.etaKnown {
+		a.eta = max(a.eta-min(q.Silent(now), goesOn).Truncate(time.Second), min(a.eta, time.Second))
+	}
 	return a, nil
 }

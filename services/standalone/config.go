@@ -55,7 +55,7 @@ type Config struct {
 // KafkaFlags say how to reach the brokers.
 type KafkaFlags struct {
 	Replication   int16         `help:"Replication of topics that are made." default:"3"`
-	Retention     time.Duration `help:"How long topics that are made keep records." default:"168h"`
+	Retention     time.Duration `help:"How long topics that are made keep records; 0: for ever. A queue whose log has lost its first records stops, so set it longer than any queue lives." default:"0"`
 	TLS           bool          `help:"Speak TLS." name:"tls"`
 	CA            string        `help:"File of the certificates to trust (PEM)." name:"ca" type:"path"`
 	Cert          string        `help:"File of the client certificate (PEM)." type:"path"`

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/soonbeon/soonbeon/pkg/linelog"
 	"github.com/soonbeon/soonbeon/pkg/queue"
 	"github.com/soonbeon/soonbeon/pkg/redisline"
 	"github.com/soonbeon/soonbeon/services/follow"
@@ -17,6 +18,15 @@ import (
 // bounded tells where a log ends; *linelog.Log does.
 type bounded interface {
 	Bounds(ctx context.Context, id queue.ID) (first, next queue.Ticket, err error)
+}
+
+// trouble is what keeps a log from being followed and does not pass by itself; nil otherwise.
+func trouble(f *follow.Follower) error {
+	var t *linelog.TroubleError
+	if err := f.Trouble(); errors.As(err, &t) {
+		return t
+	}
+	return nil
 }
 
 // caughtUp is a Service whose start waits until a follower has read the log to where it ended.

@@ -92,6 +92,10 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 		return nil, err
 	}
 
+	if cfg.Embedded() {
+		proc.Add("the log's witness", newWitness(cfg.Data, log, proc.followers, logger.Named("witness")))
+	}
+
 	if roles.Projector && views.redis != nil {
 		s, err := projector.New(projector.Config{Queues: p.ids, View: views.projected}, log, logger.Named("projector"), reg)
 		if err != nil {
@@ -132,7 +136,8 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 		}
 		proc.opened = append(proc.opened, func() error { writer.Close(); return nil })
 		s, err := enter.New(enter.Config{Queues: enter.Only(p.ids...), Identity: p.identity, SiteKeys: p.siteKeys, IDSecret: secret,
-			Position: func(id queue.ID, t queue.Ticket) int64 { return int64(t - proc.followers[id].State().Served) }},
+			Position: func(id queue.ID, t queue.Ticket) int64 { return int64(t - proc.followers[id].State().Served) },
+			Trouble:  func(id queue.ID) error { return trouble(proc.followers[id]) }},
 			writer, p.keys, logger.Named("enter"), reg)
 		if err != nil {
 			return nil, err
@@ -140,9 +145,11 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 		s.Register(e)
 	}
 	if roles.Position {
+		contact := follow.NewContact(log)
+		proc.Add("contact with the log", contact)
 		queues := map[queue.ID]*position.Queue{}
 		for id, set := range p.queues {
-			queues[id] = &position.Queue{Settings: set, View: views.asked(id), Reading: proc.followers[id]}
+			queues[id] = &position.Queue{Settings: set, View: views.asked(id), Reading: proc.followers[id], Silent: contact.Silent}
 		}
 		s, err := position.New(position.Config{Keys: p.keys,
 			Find: func(id queue.ID) (*position.Queue, bool) { q, ok := queues[id]; return q, ok }}, reg)
@@ -165,7 +172,7 @@ type views struct {
 }
 
 // views opens Redis where its address is given, and makes a follower for each queue: of the ledger alone, or, without
-// Redis, of the line.
+// Redis, of the line where somebody asks for it.
 func (proc *Process) views(ctx context.Context, cfg Config, roles Roles, p *parsed, log *linelog.Log, logger *zap.Logger, reg prometheus.Registerer) (*views, error) {
 	metrics := follow.NewMetrics(reg)
 	// An issuer keeps the line even with Redis, since it goes on from there when Redis dies.
