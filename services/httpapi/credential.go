@@ -23,12 +23,14 @@ const (
 
 // CookieName is the name of the cookie that holds a visitor's receipt for q. The prefix makes browsers refuse it from
 // another host, without Secure, or with a narrower path.
-func CookieName(q queue.ID) string { return "__Host-soonbeon-" + string(q) }
+func CookieName(q queue.ID) string { return cookiePrefix + string(q) }
+
+const cookiePrefix = "__Host-soonbeon-"
 
 // ReceiptCookie is the Set-Cookie that hands a receipt to a browser, for as long as the browser runs. Scripts don't see
 // it, and another site's requests don't carry it.
 func ReceiptCookie(q queue.ID, receipt string) string {
-	return CookieName(q) + "=" + receipt + "; Path=/; Secure; HttpOnly; SameSite=Lax"
+	return cookiePrefix + string(q) + "=" + receipt + "; Path=/; Secure; HttpOnly; SameSite=Lax"
 }
 
 // ForgetCookie is the Set-Cookie that takes it away again.
@@ -100,7 +102,8 @@ func Authenticate[T any](r *http.Request, q queue.ID, verify func(token string) 
 	if first != nil {
 		return none, FromCookie, refusal(first)
 	}
-	return none, FromNowhere, Problemf(CredentialMissing, "a receipt is wanted, as Authorization: Bearer or as the cookie %s", CookieName(q))
+	// Every newcomer comes by here, and for them it is no error: not formatted, since that costs more than the rest.
+	return none, FromNowhere, &Problem{Code: CredentialMissing, Detail: "a receipt is wanted, as Authorization: Bearer or as the cookie " + cookiePrefix + string(q)}
 }
 
 func refusal(err error) error {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"mime"
@@ -22,17 +23,61 @@ const MaxBody = 4 << 10
 // names are exactly those of v, each once; so that no two readers of one body can see two different things. A field
 // that would name a visitor is refused by a code of its own. The error is a *Problem.
 func DecodeJSON(c echo.Context, v any) error {
-	r := c.Request()
-	if err := checkContentType(r.Header); err != nil {
-		return err
-	}
-	body, err := readBody(r)
+	body, err := jsonBody(c.Request())
 	if err != nil {
 		return err
 	}
-	if len(body) == 0 {
-		return Problemf(BodyMalformed, "the body is empty; a JSON object is wanted")
+	return decode(body, v)
+}
+
+// DecodeQueue is DecodeJSON of {"queue": <string>}, which is all that most bodies hold, and returns what the string says.
+func DecodeQueue(c echo.Context) (string, error) {
+	body, err := jsonBody(c.Request())
+	if err != nil {
+		return "", err
 	}
+	if name, ok := plainQueue(body); ok {
+		return name, nil
+	}
+	var v struct {
+		Queue string `json:"queue"`
+	}
+	err = decode(body, &v)
+	return v.Queue, err
+}
+
+// plainQueue reads the one spelling that nearly everybody sends, at a tenth of the price: no white space, and nothing but
+// the characters of a queue id in the string. Whatever else it is, is for the decoder to say.
+func plainQueue(body []byte) (string, bool) {
+	rest, ok := bytes.CutPrefix(body, []byte(`{"queue":"`))
+	if !ok {
+		return "", false
+	}
+	name, ok := bytes.CutSuffix(rest, []byte(`"}`))
+	if !ok {
+		return "", false
+	}
+	for _, c := range name {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
+			return "", false
+		}
+	}
+	return string(name), true
+}
+
+// jsonBody is the body of a request that says that it holds JSON; it is not empty.
+func jsonBody(r *http.Request) ([]byte, error) {
+	if err := checkContentType(r.Header); err != nil {
+		return nil, err
+	}
+	body, err := readBody(r)
+	if err == nil && len(body) == 0 {
+		err = Problemf(BodyMalformed, "the body is empty; a JSON object is wanted")
+	}
+	return body, err
+}
+
+func decode(body []byte, v any) error {
 	if err := json.Unmarshal(body, v, json.RejectUnknownMembers(true)); err != nil {
 		return malformed(err)
 	}
@@ -58,7 +103,7 @@ func checkContentType(h http.Header) error {
 }
 
 func readBody(r *http.Request) ([]byte, error) {
-	if r.Header.Get("Content-Encoding") != "" {
+	if given := r.Header["Content-Encoding"]; len(given) > 0 && given[0] != "" {
 		return nil, Problemf(ContentType, "a Content-Encoding is not taken: send the JSON as it is")
 	}
 	if r.ContentLength > MaxBody {
