@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -204,7 +205,11 @@ func (w *world) issuer(name string, set queue.Settings, view View) (h *handle, s
 		defer close(done)
 		l.run(ctx)
 	}()
-	return h, func() { cancel(); <-done }
+	return h, func() {
+		cancel()
+		<-done
+		synctest.Wait() // nothing of it is left running
+	}
 }
 
 // admission is one valid admission: by the log, and by the broker's clock.
