@@ -183,7 +183,7 @@ func TestFault28_TerminatedUnderLoad(t *testing.T) {
 	acks, _ := crowd.promised()
 	book := offline(t, data, "main")
 	book.accounts(t, acks, crowd.entries(t, keysOf(t, data), "main"))
-	require.Len(t, book.visitor, len(acks), "each entry in the log was acknowledged: what was under way was flushed and answered")
+	require.Equal(t, len(acks), len(book.visitor), "each entry in the log was acknowledged: what was under way was flushed and answered")
 }
 
 // TestFault28_TerminatedWithKafkaAway: nothing that Kafka owes an answer for may keep the process.
