@@ -19,7 +19,7 @@ func (l silentLog) Fresh(time.Time) queue.Ticket { return 9000 }
 func (l silentLog) Grant(queue.Visitor, time.Time) (queue.Grant, line.GrantState) {
 	return queue.Grant{}, line.NoGrant
 }
-func (l silentLog) Rate(time.Time, int) (float64, bool)          { return 0, false }
+func (l silentLog) Rate(time.Time, int) (float64, bool)         { return 0, false }
 func (l silentLog) WaitFor(context.Context, queue.Ticket) error { return nil }
 
 type noView struct{}
