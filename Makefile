@@ -10,6 +10,8 @@ SHELL       := bash
 MODULES  := proto pkg services
 CACHE    := $(CURDIR)/.cache
 FUZZTIME ?= 5s
+# The race detector needs cgo, and cgo a C compiler.
+RACE     ?= $(if $(shell command -v $$(go env CC) 2>/dev/null),-race)
 ARGS     ?=
 
 .PHONY: help
@@ -25,10 +27,10 @@ run: build ## start the whole system in one process, on the embedded log; ARGS="
 	@exec bin/soonbeon standalone $(ARGS)
 
 .PHONY: test
-test: ## vet, then every test with the race detector; needs only Go
+test: ## vet, then every test, with the race detector where there is a C compiler; needs only Go
 	go vet work
 	go test -count=1 ./services/verify
-	go test -race $(ARGS) work
+	go test $(RACE) $(ARGS) work
 
 .PHONY: test-real
 test-real: ## the acceptance suite on real servers (KAFKA_BROKERS and REDIS_ADDR, else docker compose, else local Java)
