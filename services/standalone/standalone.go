@@ -175,8 +175,12 @@ type views struct {
 // Redis, of the line where somebody asks for it.
 func (proc *Process) views(ctx context.Context, cfg Config, roles Roles, p *parsed, log *linelog.Log, logger *zap.Logger, reg prometheus.Registerer) (*views, error) {
 	metrics := follow.NewMetrics(reg)
-	// An issuer keeps the line even with Redis, since it goes on from there when Redis dies.
-	newFollower := follow.NewLine
+	// An issuer keeps the line even with Redis, since it goes on from there when Redis dies. Who only takes people in has no
+	// use for it.
+	newFollower := follow.New
+	if roles.Issuer || roles.Position && len(cfg.Redis) == 0 {
+		newFollower = follow.NewLine
+	}
 	v := &views{}
 	if len(cfg.Redis) > 0 {
 		rdb, err := redisline.Dial(cfg.redisConfig())
@@ -190,9 +194,6 @@ func (proc *Process) views(ctx context.Context, cfg Config, roles Roles, p *pars
 		}
 		proc.Add("redis settings", watch)
 		proc.readiness.Check("redis_settings", watch.check)
-		if !roles.Issuer {
-			newFollower = follow.New
-		}
 		v.redis = rdb
 		v.projected = func(id queue.ID) projector.View { return redisline.New(rdb, id) }
 		v.popped = func(id queue.ID) issuer.View { return redisline.New(rdb, id) }
