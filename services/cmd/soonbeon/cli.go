@@ -30,6 +30,7 @@ type cli struct {
 	Issuer      issuerCmd      `cmd:"" help:"Run the issuer: lets people through at the queue's rate."`
 	Position    positionCmd    `cmd:"" help:"Run the position service: tells people where they stand, and hands out entry tokens."`
 	Load        loadCmd        `cmd:"" help:"Send a crowd to a waiting room and check what was promised to it."`
+	Audit       auditCmd       `cmd:"" help:"Prove from the log what happened in a queue, and compare Redis with it; exit code 1 when something is wrong."`
 	Healthcheck healthcheckCmd `cmd:"" help:"Ask a process on this machine whether it is ready; exit code 1 when not. For container health checks."`
 	Keys        keysCmd        `cmd:"" help:"Print a fresh key for --keys or --site-keys."`
 	Version     versionCmd     `cmd:"" help:"Print the version."`

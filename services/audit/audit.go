@@ -1,0 +1,125 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/soonbeon/soonbeon/pkg/queue"
+)
+
+// Config of an audit. Queue is all that must be given.
+type Config struct {
+	Queue    queue.ID
+	Rate     float64                 // people a second that the queue was to let in; 0: the rate is reported and not judged
+	Interval time.Duration           // between two batches; 0: 100 ms
+	Redis    View                    // compared with the log; nil: not compared
+	TopicID  string                  // of the log, to be compared with the one that Redis was filled from; "": not compared
+	Settle   time.Duration           // how long to wait for Redis to have applied the log to its end; 0: 5 s
+	Examples int                     // records listed for each kind of finding; 0: 10
+	Progress func(done, total int64) // called now and then with records read and to be read; may be nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.Interval == 0 {
+		c.Interval = queue.DefaultSettings().Interval
+	}
+	if c.Settle == 0 {
+		c.Settle = 5 * time.Second
+	}
+	if c.Examples == 0 {
+		c.Examples = 10
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	var errs []error
+	if _, err := queue.ParseID(string(c.Queue)); err != nil {
+		errs = append(errs, err)
+	}
+	if !(c.Rate >= 0 && c.Rate <= queue.MaxRate) {
+		errs = append(errs, fmt.Errorf("the expected rate is 0 (not judged) to %v people a second, not %v", queue.MaxRate, c.Rate))
+	}
+	if c.Interval < queue.MinInterval || c.Interval > queue.MaxInterval {
+		errs = append(errs, fmt.Errorf("the interval is %v to %v, not %v", queue.MinInterval, queue.MaxInterval, c.Interval))
+	}
+	if c.Settle < 0 || c.Examples < 0 {
+		errs = append(errs, errors.New("settle and examples are not negative"))
+	}
+	return errors.Join(errs...)
+}
+
+// limit is how many may go in in any second, as the issuer's pacer has it; 0 where it is not known.
+func (c Config) limit() int64 {
+	if c.Rate == 0 {
+		return 0
+	}
+	return int64(math.Ceil(c.Rate + c.Rate*c.Interval.Seconds() - 1e-9))
+}
+
+// progressEvery is how many records are read between two calls of Progress.
+const progressEvery = 20_000
+
+// Run reads the log from its first record to where it ended when Run began, and says what it found. The error is that of
+// the log, or of cfg; what is wrong with the queue is in the report.
+func Run(ctx context.Context, cfg Config, log Source) (*Report, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("audit: %w", err)
+	}
+	first, next, err := log.Bounds(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("audit: %w", err)
+	}
+	f := newFindings(cfg.Examples)
+	rep := &Report{Queue: cfg.Queue, First: first, End: next - 1}
+	end := next - 1
+
+	// Redis comes first, since it moves on: what it held is compared with the log as it was at just that record.
+	look, err := lookAtRedis(ctx, cfg, log, end, f)
+	if err != nil {
+		return nil, fmt.Errorf("audit: %w", err)
+	}
+
+	b := newBook(first, f)
+	fold := startFold(look.marks())
+	read := func() error {
+		for told := int64(0); b.last < end || fold.sent < look.until(); {
+			recs, err := log.Next(ctx)
+			if err != nil {
+				return err
+			}
+			recs = b.inOrder(recs)
+			for i := range recs {
+				if recs[i].Ticket <= end {
+					b.step(&recs[i])
+				}
+			}
+			fold.send(recs)
+			if cfg.Progress != nil && b.records-told >= progressEvery {
+				told = b.records
+				cfg.Progress(int64(min(b.last, end)-first+1), int64(next-first))
+			}
+		}
+		return nil
+	}
+	err = read()
+	folded := fold.end()
+	if err != nil {
+		return nil, fmt.Errorf("audit: reading the log: %w", err)
+	}
+	if cfg.Progress != nil {
+		cfg.Progress(int64(next-first), int64(next-first))
+	}
+
+	b.report(rep)
+	rep.judgePace(cfg, b, f)
+	rep.Series = b.series()
+	b.compare(folded[mark{ticket: end}], rep, f)
+	rep.Redis = look.compare(folded, first, f)
+	rep.Findings = f.list()
+	return rep, nil
+}

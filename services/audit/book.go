@@ -1,0 +1,400 @@
+package audit
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/soonbeon/soonbeon/pkg/queue"
+)
+
+// fate is what became of an entry. Each entry has exactly one at any time.
+type fate uint8
+
+const (
+	waiting fate = iota
+	admitted
+	movedBack     // the visitor entered again, and that entry counts
+	kept          // the visitor waited already, and the rule was keep
+	retransmitted // the visitor waited already, by an entry with the same idempotency key
+	absorbed      // the visitor was admitted on an earlier ticket while this entry waited
+	left
+	fates
+)
+
+// entry is one Entered record.
+type entry struct {
+	ticket queue.Ticket
+	atMs   int64
+	who    int32
+	fate   fate
+	passed bool
+}
+
+// person is one visitor over the whole log.
+type person struct {
+	counts   int32 // the entry that waits, by its index + 1; 0: none
+	released bool
+	key      string       // of the entry that waits
+	by       queue.Ticket // the record of the latest admission, 0: none,
+	ticket   queue.Ticket // and its ticket
+	endsMs   int64        // of its grant
+}
+
+// batch is one record that admitted somebody.
+type batch struct {
+	ticket queue.Ticket
+	atMs   int64
+	n      int64
+	paused int64 // how long people had waited for it since the admission before, in ms
+}
+
+// wait is how long one person waited.
+type wait struct{ atMs, ms int64 }
+
+// book is the accounting: a state for each entry rather than a line. It shares nothing with package line.
+type book struct {
+	findings *findings
+	first    queue.Ticket // where the log begins
+	trimmed  bool
+	records  int64
+	last     queue.Ticket
+
+	served, epoch queue.Ticket
+	rule          queue.Reentry
+	claims        []Claim
+	byEpoch       map[queue.Ticket]int // index in claims
+
+	ids     map[queue.Visitor]int32
+	names   []queue.Visitor
+	people  []person
+	entries []entry
+	fates   [fates]int64
+	head    int // entries before it are at or below served
+
+	void       int64
+	voidBy     map[string]int64
+	differ     int64
+	skipped    int64
+	gaps       int64 // tickets left out
+	released   int64
+	again      int64
+	passed     int64
+	outOfOrder int64
+	twice      int64
+	notTheirs  int64
+
+	batches  []batch
+	waits    []wait
+	lengths  lengths
+	firstMs  int64
+	lastMs   int64
+	admitMs  int64 // of the latest admission
+	sinceMs  int64 // since when somebody has waited without pause
+	someWait bool
+}
+
+func newBook(first queue.Ticket, f *findings) *book {
+	return &book{findings: f, first: first, trimmed: first > 1, last: first - 1,
+		ids: map[queue.Visitor]int32{}, byEpoch: map[queue.Ticket]int{}, voidBy: map[string]int64{}}
+}
+
+// inOrder drops records that go back, which no reader folds, and says so.
+func (b *book) inOrder(recs []queue.Record) []queue.Record {
+	last, good := b.last, true
+	for i := range recs {
+		if recs[i].Ticket <= last {
+			good = false
+			break
+		}
+		last = recs[i].Ticket
+	}
+	if good {
+		return recs
+	}
+	last = b.last
+	out := make([]queue.Record, 0, len(recs))
+	for _, rec := range recs {
+		if rec.Ticket <= last {
+			b.findings.add(Backwards, &rec, "ticket %d comes after ticket %d", rec.Ticket, last)
+			continue
+		}
+		last = rec.Ticket
+		out = append(out, rec)
+	}
+	return out
+}
+
+// step takes one record; its ticket is above the last.
+func (b *book) step(rec *queue.Record) {
+	if n := int64(rec.Ticket - b.last - 1); n > 0 {
+		b.gaps += n
+		b.findings.addN(Gap, n, rec, "tickets %d to %d before it are in no record", b.last+1, rec.Ticket-1)
+	}
+	if b.records == 0 {
+		b.firstMs, b.lastMs = rec.AtMs, rec.AtMs
+		b.lengths.start(rec.AtMs)
+	}
+	if rec.AtMs < b.lastMs {
+		b.findings.add(ClockBack, rec, "written %d ms before the record that it follows, by the brokers' clocks", b.lastMs-rec.AtMs)
+	}
+	b.lastMs = max(b.lastMs, rec.AtMs)
+	b.last = rec.Ticket
+	b.records++
+	switch rec.Kind {
+	case queue.Skipped:
+		b.skipped++
+		b.findings.add(Unreadable, rec, "can't be read by this version")
+	case queue.Entered:
+		b.enter(rec)
+	case queue.Left:
+		if id, ok := b.ids[rec.Visitor]; ok {
+			b.end(&b.people[id], left)
+		}
+	case queue.Claimed:
+		b.epoch = rec.Ticket
+		b.byEpoch[rec.Ticket] = len(b.claims)
+		b.claims = append(b.claims, Claim{Ticket: rec.Ticket, AtMs: rec.AtMs, Issuer: rec.Issuer, Mode: rec.Mode.String()})
+	case queue.SettingsSet:
+		b.rule = rec.Reentry
+	case queue.Checkpoint:
+		b.checkpoint(rec)
+	case queue.Released:
+		if id, ok := b.ids[rec.Visitor]; ok && b.people[id].by > 0 && b.people[id].ticket == rec.Of {
+			b.people[id].released = true
+			b.released++
+		}
+	case queue.Admitted:
+		b.admit(rec)
+	}
+	waits := b.fates[waiting] > 0
+	if waits && !b.someWait {
+		b.sinceMs = rec.AtMs
+	}
+	b.someWait = waits
+	b.lengths.note(rec.AtMs, b.fates[waiting])
+}
+
+func (b *book) id(v queue.Visitor) int32 {
+	id, ok := b.ids[v]
+	if !ok {
+		id = int32(len(b.people))
+		b.ids[v] = id
+		b.people = append(b.people, person{})
+		b.names = append(b.names, v)
+	}
+	return id
+}
+
+func (b *book) become(e *entry, f fate) {
+	b.fates[e.fate]--
+	e.fate = f
+	b.fates[f]++
+}
+
+// end gives the entry that waits, if there is one, its fate.
+func (b *book) end(p *person, f fate) {
+	if p.counts > 0 {
+		b.become(&b.entries[p.counts-1], f)
+		p.counts, p.key = 0, ""
+	}
+}
+
+func (b *book) enter(rec *queue.Record) {
+	id := b.id(rec.Visitor)
+	p := &b.people[id]
+	e := entry{ticket: rec.Ticket, atMs: rec.AtMs, who: id}
+	switch {
+	case p.counts > 0 && rec.Key != "" && rec.Key == p.key:
+		e.fate = retransmitted
+	case p.counts > 0 && b.rule == queue.Keep:
+		e.fate = kept
+	default:
+		b.end(p, movedBack)
+		p.counts, p.key = int32(len(b.entries)+1), rec.Key
+	}
+	b.entries = append(b.entries, e)
+	b.fates[e.fate]++
+}
+
+// entryOf finds the entry with a ticket.
+func (b *book) entryOf(t queue.Ticket) (*entry, bool) {
+	i, ok := slices.BinarySearchFunc(b.entries, t, func(e entry, t queue.Ticket) int { return int(e.ticket - t) })
+	if !ok {
+		return nil, false
+	}
+	return &b.entries[i], true
+}
+
+// leads says whether a record of this epoch counts.
+func (b *book) leads(epoch queue.Ticket) bool {
+	if b.trimmed && len(b.claims) == 0 && epoch < b.first {
+		b.epoch = epoch // its claim is not in the log any more
+	}
+	return epoch == b.epoch
+}
+
+// leader names who claimed an epoch.
+func (b *book) leader(epoch queue.Ticket) string {
+	if i, ok := b.byEpoch[epoch]; ok {
+		return b.claims[i].Issuer
+	}
+	return "nobody known"
+}
+
+func (b *book) voids(rec *queue.Record, n int64) {
+	if n == 0 {
+		return
+	}
+	b.void += n
+	b.voidBy[b.leader(rec.Epoch)] += n
+	b.findings.addN(Void, n, rec, "%s by %s, whose claim %d was followed by claim %d", rec.Kind, b.leader(rec.Epoch), rec.Epoch, b.epoch)
+}
+
+func (b *book) checkpoint(rec *queue.Record) {
+	switch {
+	case !b.leads(rec.Epoch):
+		b.voids(rec, 1)
+	case b.trimmed && b.served == 0:
+		b.served = rec.Served
+	case rec.Served != b.served:
+		b.differ++
+		b.findings.add(CheckpointDiffers, rec, "%s wrote that ticket %d was served; by the records before it, it was %d", b.leader(rec.Epoch), rec.Served, b.served)
+	}
+}
+
+func (b *book) admit(rec *queue.Record) {
+	if !b.leads(rec.Epoch) {
+		b.voids(rec, int64(len(rec.People)))
+		return
+	}
+	paused := int64(0)
+	if b.someWait {
+		paused = max(0, rec.AtMs-max(b.sinceMs, b.admitMs))
+	}
+	n := int64(0)
+	for i := range rec.People {
+		if b.admitOne(rec, &rec.People[i]) {
+			n++
+		}
+	}
+	if n > 0 {
+		b.batches = append(b.batches, batch{rec.Ticket, rec.AtMs, n, paused})
+		b.admitMs = max(b.admitMs, rec.AtMs)
+	}
+}
+
+// admitOne says whether the admission counts: whether its ticket is above all that were admitted before.
+func (b *book) admitOne(rec *queue.Record, in *queue.Person) bool {
+	e, known := b.entryOf(in.Ticket)
+	id, met := b.ids[in.Visitor]
+	theirs := known && met && e.who == id
+	if in.Ticket <= b.served {
+		b.void++
+		switch {
+		case theirs && e.fate == admitted:
+			b.findings.add(Repeated, rec, "names ticket %d of visitor %s again", in.Ticket, Hash(in.Visitor))
+		case in.Ticket < b.first: // what became of it is not in the log any more
+		default:
+			b.outOfOrder++
+			b.findings.add(OutOfOrder, rec, "names ticket %d of visitor %s after ticket %d had been admitted", in.Ticket, Hash(in.Visitor), b.served)
+		}
+		return false
+	}
+	b.pass(rec, in.Ticket)
+	b.served = in.Ticket
+	id = b.id(in.Visitor)
+	p := &b.people[id]
+	switch {
+	case in.Ticket < b.first: // entered before the log begins
+	case !theirs || e.fate == kept || e.fate == retransmitted:
+		b.notTheirs++
+		b.findings.add(NotTheirs, rec, "admits visitor %s on ticket %d, which %s", Hash(in.Visitor), in.Ticket, whose(e, known, theirs))
+	case e.ticket <= p.by:
+		b.twice++
+		b.findings.add(Twice, rec, "admits visitor %s on ticket %d, whose entry the admission in record %d (ticket %d) had settled", Hash(in.Visitor), in.Ticket, p.by, p.ticket)
+	case p.by > 0 && !p.released && p.endsMs > rec.AtMs:
+		b.again++
+		b.findings.add(Again, rec, "admits visitor %s on ticket %d, entered after the admission in record %d, whose grant had %d ms left", Hash(in.Visitor), in.Ticket, p.by, p.endsMs-rec.AtMs)
+	}
+	if theirs {
+		if p.counts > 0 && &b.entries[p.counts-1] == e {
+			p.counts, p.key = 0, ""
+		}
+		b.become(e, admitted)
+		b.waits = append(b.waits, wait{rec.AtMs, max(0, rec.AtMs-e.atMs)})
+	}
+	b.end(p, absorbed)
+	*p = person{by: rec.Ticket, ticket: in.Ticket, endsMs: in.ExpiresMs}
+	return true
+}
+
+func whose(e *entry, known, theirs bool) string {
+	switch {
+	case !known:
+		return "is nobody's entry"
+	case !theirs:
+		return "is another's entry"
+	}
+	return "did not count: its visitor waited already"
+}
+
+// pass moves the head up to ticket t, and finds who waits before it.
+func (b *book) pass(rec *queue.Record, t queue.Ticket) {
+	for ; b.head < len(b.entries) && b.entries[b.head].ticket <= t; b.head++ {
+		if e := &b.entries[b.head]; e.fate == waiting && e.ticket < t {
+			e.passed = true
+			b.passed++
+			b.findings.add(Passed, rec, "admits ticket %d while ticket %d of visitor %s waits", t, e.ticket, Hash(b.names[e.who]))
+		}
+	}
+}
+
+// waitingNow yields everybody who waits, in ticket order.
+func (b *book) waitingNow() iter.Seq[queue.Waiting] {
+	return func(yield func(queue.Waiting) bool) {
+		for i := range b.entries {
+			e := &b.entries[i]
+			if e.fate == waiting && !yield(queue.Waiting{Visitor: b.names[e.who], Ticket: e.ticket, Key: b.people[e.who].key}) {
+				return
+			}
+		}
+	}
+}
+
+func (b *book) state() queue.State {
+	return queue.State{Seq: b.last, Served: b.served, Epoch: b.epoch, Reentry: b.rule}
+}
+
+// report writes down the sums.
+func (b *book) report(r *Report) {
+	r.Records, r.FirstMs, r.LastMs, r.Trimmed = b.records, b.firstMs, b.lastMs, b.trimmed
+	r.Served = b.served
+	r.Rule = b.rule.String()
+	r.Visitors = int64(len(b.people))
+	r.Accepted = int64(len(b.entries))
+	r.Fates = Fates{Admitted: b.fates[admitted], Waiting: b.fates[waiting], MovedBack: b.fates[movedBack], Kept: b.fates[kept],
+		Retransmitted: b.fates[retransmitted], Absorbed: b.fates[absorbed], Left: b.fates[left]}
+	for _, c := range b.batches {
+		r.Admitted += c.n
+	}
+	r.Waiting = b.fates[waiting]
+	r.Lost, r.Twice, r.OutOfOrder, r.Again = b.passed, b.twice, b.outOfOrder, b.again
+	r.OrderKept = b.passed == 0 && b.outOfOrder == 0
+	r.Released, r.Void, r.VoidBy, r.Skipped, r.Gaps = b.released, b.void, b.voidBy, b.skipped, b.gaps
+	r.Claims = b.claims
+	r.Waits = percentiles(b.waits)
+	if b.trimmed {
+		b.findings.add(Trimmed, nil, "the log begins at ticket %d", b.first)
+	}
+	sum := r.Fates.Sum()
+	if sum != r.Accepted {
+		b.findings.add(Sums, nil, "%d entries, and %d with a fate", r.Accepted, sum)
+	}
+	if b.fates[admitted] != r.Admitted && b.notTheirs == 0 && !b.trimmed {
+		b.findings.add(Sums, nil, "%d people were admitted, and %d entries", r.Admitted, b.fates[admitted])
+	}
+}
+
+// Hash names a visitor in reports: a few digits of a hash, enough to tell people apart and no way back to the id.
+func Hash(v queue.Visitor) string { return fmt.Sprintf("%08x", shortHash(v)) }

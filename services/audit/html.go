@@ -1,0 +1,112 @@
+package audit
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"time"
+)
+
+//go:embed report.html.tmpl
+var page string
+
+// Page is a report as one HTML file that needs nothing else: no script, no style, no picture from elsewhere. It is
+// well-formed XML too.
+type Page struct {
+	Title    string    // "" : "Audit of queue …"
+	Report   *Report   // what was found
+	Marks    []Mark    // drawn into the plots
+	Sections []Section // shown after the summary, before the plots
+	Footer   string
+}
+
+// Section is what somebody else adds to the page: a drill its timeline, for instance. Body is taken as it is.
+type Section struct {
+	Title string
+	Body  template.HTML
+}
+
+// WriteHTML writes the page.
+func (r *Report) WriteHTML(w io.Writer) error { return Page{Report: r}.Write(w) }
+
+// Write writes the page.
+func (p Page) Write(w io.Writer) error {
+	if p.Title == "" {
+		p.Title = "Audit of queue " + string(p.Report.Queue)
+	}
+	t, err := template.New("report").Funcs(template.FuncMap{
+		"duration": duration, "thousands": thousands, "clock": clock,
+		"date": func(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04:05 UTC") },
+	}).Parse(page)
+	if err != nil {
+		return fmt.Errorf("the report's template: %w", err)
+	}
+	data := struct {
+		Page
+		Rows  []Row
+		Plots []titled
+	}{p, p.Report.rows(), p.plots()}
+	if err := t.Execute(w, data); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return nil
+}
+
+type titled struct {
+	Title, Note string
+	SVG         template.HTML
+}
+
+// plots are the three pictures of every report.
+func (p Page) plots() []titled {
+	r, s := p.Report, p.Report.Series
+	if len(s.Steps) == 0 {
+		return nil
+	}
+	base := Plot{FromMs: s.FromMs, ToMs: max(r.LastMs, s.FromMs+s.WidthMs), Marks: p.Marks}
+	for _, o := range r.Outages {
+		base.Shades = append(base.Shades, Shade{"without Redis, " + duration(o.ToMs-o.FromMs), o.FromMs, o.ToMs})
+	}
+	line := func(of func(Step) (int64, bool)) []Point {
+		var out []Point
+		for i, step := range s.Steps {
+			if v, ok := of(step); ok {
+				out = append(out, Point{min(s.FromMs+int64(i)*s.WidthMs+s.WidthMs/2, base.ToMs), float64(v)})
+			}
+		}
+		return out
+	}
+
+	rate := base
+	rate.Label = "Admissions a second over time"
+	rate.Lines = []Line{{"people let in, in the second that ends there", "a", true, line(func(s Step) (int64, bool) { return s.HighestSecond, true })}}
+	if r.Rate.Expected > 0 {
+		rate.Levels = []Level{{fmt.Sprintf("rate %v/s", r.Rate.Expected), r.Rate.Expected}}
+	}
+	length := base
+	length.Label = "Length of the line over time"
+	length.Lines = []Line{{"people in line", "b", true, line(func(s Step) (int64, bool) { return s.Waiting, true })}}
+	waits := base
+	waits.Label = "Waiting times over time"
+	waits.Format = func(v float64) string { return duration(int64(math.Round(v))) }
+	met := func(of func(Step) int64) []Point {
+		return line(func(s Step) (int64, bool) { return of(s), s.Admitted > 0 })
+	}
+	waits.Lines = []Line{
+		{"p99", "c", false, met(func(s Step) int64 { return s.P99 })},
+		{"p90", "b", false, met(func(s Step) int64 { return s.P90 })},
+		{"half of those let in", "a", false, met(func(s Step) int64 { return s.P50 })},
+	}
+	width := fmt.Sprintf("one step is %s", duration(s.WidthMs))
+	out := []titled{
+		{"Admissions a second", "the highest second of each step; " + width, rate.SVG()},
+		{"Length of the line", "the longest in each step", length.SVG()},
+		{"Waiting times", "from an entry to its admission, of those who were let in then", waits.SVG()},
+	}
+	if len(r.Outages) > 0 {
+		out[0].Note += "; shaded: without Redis"
+	}
+	return out
+}
