@@ -41,20 +41,26 @@ func newClient(cfg Config) (*client, error) {
 	}
 	rt := cfg.Transport
 	if rt == nil {
-		c.own = &http.Transport{
-			Proxy:               nil, // the target is meant, not somebody in between
-			DialContext:         dialer(cfg.AllowRemote).DialContext,
-			MaxIdleConns:        cfg.Connections,
-			MaxIdleConnsPerHost: cfg.Connections,
-			MaxConnsPerHost:     cfg.Connections,
-			// Shorter than what servers allow, so that a connection is not closed under a request.
-			IdleConnTimeout:    15 * time.Second,
-			DisableCompression: true,
-		}
+		c.own = NewTransport(cfg.Connections, cfg.AllowRemote)
 		rt = c.own
 	}
 	c.http = &http.Client{Transport: rt, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return c, nil
+}
+
+// NewTransport is how a crowd reaches its target: at most so many kept-alive connections to each address, through no
+// proxy, and to no other machine unless allowRemote is set, whatever a name resolves to.
+func NewTransport(connections int, allowRemote bool) *http.Transport {
+	return &http.Transport{
+		Proxy:               nil, // the target is meant, not somebody in between
+		DialContext:         dialer(allowRemote).DialContext,
+		MaxIdleConns:        connections,
+		MaxIdleConnsPerHost: connections,
+		MaxConnsPerHost:     connections,
+		// Shorter than what servers allow, so that a connection is not closed under a request.
+		IdleConnTimeout:    15 * time.Second,
+		DisableCompression: true,
+	}
 }
 
 func endpoints(bases []string, path, query string) ([]*url.URL, error) {

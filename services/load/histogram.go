@@ -9,9 +9,10 @@ import (
 // subBuckets is how many steps each doubling has: 1/64 is an error of at most 1.6 %, kept on the side of "slower".
 const subBuckets = 64
 
-// histogram counts durations in microseconds, log-linear: exact below subBuckets µs, then subBuckets steps for each
-// doubling, up to some 19 hours. It never forgets a slow one, whatever the number of quick ones.
-type histogram struct {
+// Histogram counts durations in microseconds, log-linear: exact below subBuckets µs, then subBuckets steps for each
+// doubling, up to some 19 hours. It never forgets a slow one, whatever the number of quick ones. The zero value is empty;
+// it is safe for concurrent use.
+type Histogram struct {
 	mu     sync.Mutex
 	counts [31 * subBuckets]int64
 	n      int64
@@ -36,7 +37,8 @@ func upperOf(i int) uint64 {
 	return uint64(i%subBuckets+subBuckets+1)<<shift - 1
 }
 
-func (h *histogram) add(d time.Duration) {
+// Add counts d; below 0 counts as 0.
+func (h *Histogram) Add(d time.Duration) {
 	us := uint64(max(d, 0).Microseconds())
 	h.mu.Lock()
 	h.counts[bucketOf(us)]++
@@ -45,7 +47,7 @@ func (h *histogram) add(d time.Duration) {
 	h.mu.Unlock()
 }
 
-// Latency is what a histogram tells, in milliseconds.
+// Latency is what a Histogram tells, in milliseconds.
 type Latency struct {
 	Count int64   `json:"count"`
 	P50   float64 `json:"p50Ms"`
@@ -55,7 +57,8 @@ type Latency struct {
 	Max   float64 `json:"maxMs"`
 }
 
-func (h *histogram) latency() Latency {
+// Latency is what was counted so far.
+func (h *Histogram) Latency() Latency {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return Latency{
@@ -69,7 +72,7 @@ func (h *histogram) latency() Latency {
 }
 
 // quantile is in milliseconds: the upper end of the bucket that the q-th duration fell in, at most the maximum.
-func (h *histogram) quantile(q float64) float64 {
+func (h *Histogram) quantile(q float64) float64 {
 	if h.n == 0 {
 		return 0
 	}

@@ -106,15 +106,15 @@ func TestRateMayHaveOneBatchMoreAndNotOnePersonMore(t *testing.T) {
 }
 
 func TestHistogramIsNeverBelowTheTruthAndAtMostTwoPercentAbove(t *testing.T) {
-	var h histogram
+	var h Histogram
 	var all []time.Duration
 	for range 20_000 {
 		d := time.Duration(rand.ExpFloat64() * float64(20*time.Millisecond)).Truncate(time.Microsecond)
 		all = append(all, d)
-		h.add(d)
+		h.Add(d)
 	}
 	slices.Sort(all)
-	l := h.latency()
+	l := h.Latency()
 	for q, got := range map[float64]float64{0.5: l.P50, 0.9: l.P90, 0.99: l.P99, 0.999: l.P999} {
 		want := millis(all[int(q*float64(len(all)))-1])
 		if got < want || got > want*1.016+0.001 {
@@ -138,13 +138,13 @@ func TestHistogramBucketsFollowOnEachOther(t *testing.T) {
 		}
 		last = i
 	}
-	var h histogram
-	h.add(1000 * time.Hour)
-	h.add(-time.Second)
-	if l := h.latency(); l.Max != millis(1000*time.Hour) || l.P50 != 0 {
+	var h Histogram
+	h.Add(1000 * time.Hour)
+	h.Add(-time.Second)
+	if l := h.Latency(); l.Max != millis(1000*time.Hour) || l.P50 != 0 {
 		t.Errorf("%+v", l)
 	}
-	if l := new(histogram).latency(); l != (Latency{}) {
+	if l := new(Histogram).Latency(); l != (Latency{}) {
 		t.Errorf("%+v", l)
 	}
 }

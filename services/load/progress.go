@@ -75,7 +75,7 @@ func (p *progress) draw() {
 	}
 	v := view{
 		glance: g, visitors: int64(p.crowd.cfg.Visitors), elapsed: now.Sub(p.crowd.start),
-		entering: p.crowd.tally.enterRate(), latency: p.crowd.tally.enter.latency(), admitting: p.admitting(now),
+		entering: p.crowd.tally.enterRate(), latency: p.crowd.tally.enter.Latency(), admitting: p.admitting(now),
 	}
 	if !p.terminal {
 		_, _ = io.WriteString(p.out, v.line()+"\n")

@@ -99,11 +99,11 @@ func (r *run) report(cut string, elapsed time.Duration) *Report {
 		Cut: cut, Elapsed: elapsed, ElapsedMs: elapsed.Milliseconds(),
 		Order: order, Rate: rate, Errors: []ErrorCount{}, Broken: []Breach{},
 		EnterPerSecond: t.enterRateLocked(),
-		Enter:          t.enter.latency(), Position: t.position.latency(), Late: t.late.latency(),
+		Enter:          t.enter.Latency(), Position: t.position.Latency(), Late: t.late.Latency(),
 		Polls: t.polls, Approximate: t.approximate,
 	}
 	if r.cfg.Rate > 0 {
-		l := t.enterIntended.latency()
+		l := t.enterIntended.Latency()
 		rep.EnterIntended = &l
 	}
 	for k, n := range t.errors {

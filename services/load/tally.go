@@ -42,7 +42,7 @@ const maxKinds = 100
 
 // tally gathers what the visitors meet. Safe for concurrent use.
 type tally struct {
-	enter, enterIntended, position, late histogram
+	enter, enterIntended, position, late Histogram
 
 	start time.Time // of the crowd
 

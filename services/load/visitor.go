@@ -56,7 +56,7 @@ const recheckAfter = time.Second
 // nothing any more and counts nothing: an answer that we did not wait for says nothing.
 func (r *run) play(ctx context.Context, v *visitor) {
 	if r.cfg.Rate > 0 || v.step != entering || v.attempt > 0 {
-		r.tally.late.add(time.Since(v.due))
+		r.tally.late.Add(time.Since(v.due))
 	}
 	switch v.step {
 	case entering, refreshing:
@@ -107,9 +107,9 @@ func (r *run) enter(ctx context.Context, v *visitor) {
 		}
 		return
 	}
-	r.tally.enter.add(a.took)
+	r.tally.enter.Add(a.took)
 	if r.cfg.Rate > 0 && !again {
-		r.tally.enterIntended.add(now.Sub(v.intended))
+		r.tally.enterIntended.Add(now.Sub(v.intended))
 	}
 
 	var ack acknowledgement
@@ -165,7 +165,7 @@ func (r *run) ask(ctx context.Context, v *visitor) {
 		r.notTold(v, a, now)
 		return
 	}
-	r.tally.position.add(a.took)
+	r.tally.position.Add(a.took)
 	r.tally.count(&r.tally.polls)
 
 	var p place
