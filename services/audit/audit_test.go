@@ -183,9 +183,11 @@ func TestFaultsAreFound(t *testing.T) {
 		"a clock that goes back is told": {
 			func(w *written) queue.Ticket {
 				w.claim("a", queue.ModeRedis)
-				w.wait(-40)
-				return w.enter("ann")
-			}, []Kind{ClockBack}, "written 40 ms before", nil,
+				w.wait(-40) // two connections of one broker
+				w.enter("ann")
+				w.wait(-1400)
+				return w.enter("bob")
+			}, []Kind{ClockBack}, "written 1.4 s before", nil,
 		},
 		"a log that was trimmed is told, and its leader is taken as it is": {
 			func(w *written) queue.Ticket {

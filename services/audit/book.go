@@ -89,6 +89,7 @@ type book struct {
 	lengths  lengths
 	firstMs  int64
 	lastMs   int64
+	prevMs   int64 // of the record before; brokers stamp out of step by some milliseconds
 	admitMs  int64 // of the latest admission
 	sinceMs  int64 // since when somebody has waited without pause
 	someWait bool
@@ -135,10 +136,10 @@ func (b *book) step(rec *queue.Record) {
 		b.firstMs, b.lastMs = rec.AtMs, rec.AtMs
 		b.lengths.start(rec.AtMs)
 	}
-	if rec.AtMs < b.lastMs {
-		b.findings.add(ClockBack, rec, "written %d ms before the record that it follows, by the brokers' clocks", b.lastMs-rec.AtMs)
+	if rec.AtMs < b.prevMs-second && b.records > 0 {
+		b.findings.add(ClockBack, rec, "written %s before the record that it follows, by the brokers' clocks", duration(b.prevMs-rec.AtMs))
 	}
-	b.lastMs = max(b.lastMs, rec.AtMs)
+	b.prevMs, b.lastMs = rec.AtMs, max(b.lastMs, rec.AtMs)
 	b.last = rec.Ticket
 	b.records++
 	switch rec.Kind {

@@ -45,9 +45,17 @@ func (p Page) Write(w io.Writer) error {
 	}
 	data := struct {
 		Page
-		Rows  []Row
-		Plots []titled
-	}{p, p.Report.rows(), p.plots()}
+		Rows         []Row
+		Plots        []titled
+		Wrong, Notes []Finding
+	}{Page: p, Rows: p.Report.rows(), Plots: p.plots()}
+	for _, f := range p.Report.Findings {
+		if f.Wrong {
+			data.Wrong = append(data.Wrong, f)
+		} else {
+			data.Notes = append(data.Notes, f)
+		}
+	}
 	if err := t.Execute(w, data); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
@@ -83,7 +91,7 @@ func (p Page) plots() []titled {
 	rate.Label = "Admissions a second over time"
 	rate.Lines = []Line{{"people let in, in the second that ends there", "a", true, line(func(s Step) (int64, bool) { return s.HighestSecond, true })}}
 	if r.Rate.Expected > 0 {
-		rate.Levels = []Level{{fmt.Sprintf("rate %v/s", r.Rate.Expected), r.Rate.Expected}}
+		rate.Levels = []Level{{fmt.Sprintf("rate: %v/s", r.Rate.Expected), r.Rate.Expected}}
 	}
 	length := base
 	length.Label = "Length of the line over time"

@@ -14,7 +14,7 @@ const second = 1000
 func (r *Report) judgePace(cfg Config, b *book, f *findings) {
 	r.Rate = Rate{Expected: cfg.Rate, Limit: cfg.limit(), Batches: int64(len(b.batches))}
 	highest := seconds(b.batches)
-	for i, c := range highest {
+	for _, c := range highest {
 		if c.n > r.Rate.HighestSecond {
 			r.Rate.HighestSecond, r.Rate.HighestAtMs, r.Rate.HighestTicket = c.n, c.fromMs, c.ticket
 		}
@@ -22,7 +22,7 @@ func (r *Report) judgePace(cfg Config, b *book, f *findings) {
 			f.add(RateExceeded, &queue.Record{Ticket: c.ticket, AtMs: c.atMs}, "makes it %d people within the second from %s; at most %d are let in (%v a second and one batch)",
 				c.n, clock(c.fromMs), r.Rate.Limit, cfg.Rate)
 		}
-		r.Rate.LargestBatch = max(r.Rate.LargestBatch, b.batches[i].n)
+		r.Rate.LargestBatch = max(r.Rate.LargestBatch, c.batch)
 	}
 	if n := len(b.batches); n > 1 {
 		// The last batch stands at the end of the time that is divided by, so it isn't part of what was done in it.
@@ -41,6 +41,7 @@ type window struct {
 	atMs   int64
 	fromMs int64 // of the first batch in it
 	n      int64
+	batch  int64 // the last of them
 }
 
 // seconds counts for each batch the people within the second that ends with it. Brokers' clocks may differ, so it goes by
@@ -60,7 +61,7 @@ func seconds(batches []batch) []window {
 			sum -= sorted[start].n
 			start++
 		}
-		out[i] = window{c.ticket, c.atMs, sorted[start].atMs, sum}
+		out[i] = window{c.ticket, c.atMs, sorted[start].atMs, sum, c.n}
 	}
 	return out
 }

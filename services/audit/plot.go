@@ -93,6 +93,9 @@ func (p Plot) SVG() template.HTML {
 		w(`<text class="tick" text-anchor="end" x="%g" y="%.1f">%s</text>`, plotLeft-6, y(v)+4, esc(format(v)))
 	}
 	for _, t := range timeTicks(p.FromMs, p.ToMs) {
+		if x(t.AtMs) > plotWidth-plotRight-20 {
+			continue // it would be cut off
+		}
 		w(`<text class="tick" text-anchor="middle" x="%.1f" y="%g">%s</text>`, x(t.AtMs), plotHeight-6, t.Label)
 	}
 	for _, l := range p.Lines {
@@ -112,9 +115,9 @@ func (p Plot) SVG() template.HTML {
 		}
 		w(`<path class="line %s" d="%s"/>`, l.Class, path.String())
 	}
-	for _, l := range p.Levels {
+	for i, l := range p.Levels {
 		w(`<line class="level" x1="%g" x2="%g" y1="%.1f" y2="%.1f"/>`, plotLeft, plotWidth-plotRight, y(l.V), y(l.V))
-		w(`<text class="level" text-anchor="end" x="%g" y="%.1f">%s</text>`, plotWidth-plotRight-2, y(l.V)-4, esc(l.Name))
+		w(`<text class="level" text-anchor="end" x="%g" y="%.1f">%s</text>`, plotWidth-plotRight-110*float64(i), 15.0, esc("- - "+l.Name))
 	}
 	for _, m := range p.Marks {
 		w(`<line class="mark" x1="%.1f" x2="%.1f" y1="%g" y2="%g"/>`, x(m.AtMs), x(m.AtMs), plotTop-6, plotHeight-below)

@@ -1,6 +1,9 @@
 package audit
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // points is how many steps a plot has at most; narrowest is the least width of one, in ms.
 const (
@@ -61,9 +64,15 @@ func (b *book) series() Series {
 	for _, c := range b.batches {
 		step(c.atMs).Admitted += c.n
 	}
-	for _, w := range seconds(b.batches) {
+	windows := seconds(b.batches)
+	for _, w := range windows {
 		p := step(w.atMs)
 		p.HighestSecond = max(p.HighestSecond, w.n)
+	}
+	for i := range s.Steps { // a step in which nobody was let in still ends a second
+		if p := &s.Steps[i]; p.HighestSecond == 0 {
+			p.HighestSecond = peopleIn(windows, s.FromMs+(int64(i)+1)*s.WidthMs-second, s.FromMs+int64(i)*s.WidthMs)
+		}
 	}
 	of := make([][]int64, len(s.Steps))
 	for _, w := range b.waits {
@@ -75,4 +84,15 @@ func (b *book) series() Series {
 		s.Steps[i].P50, s.Steps[i].P90, s.Steps[i].P99 = at(ms, 50), at(ms, 90), at(ms, 99)
 	}
 	return s
+}
+
+// peopleIn counts who was let in from one time on and before another.
+func peopleIn(windows []window, fromMs, beforeMs int64) int64 {
+	i, _ := slices.BinarySearchFunc(windows, beforeMs, func(w window, ms int64) int { return cmp.Compare(w.atMs, ms) })
+	j, _ := slices.BinarySearchFunc(windows, fromMs, func(w window, ms int64) int { return cmp.Compare(w.atMs, ms) })
+	n := int64(0)
+	for ; j < i; j++ {
+		n += windows[j].batch
+	}
+	return n
 }

@@ -29,14 +29,22 @@ func (f *Finding) text() string {
 		word = "WRONG"
 	}
 	fmt.Fprintf(&b, "%-11s %s: %s\n", word, f.Title, thousands(f.Count))
-	for _, e := range f.Examples {
+	for _, e := range f.First() {
 		fmt.Fprintf(&b, "            %s\n", e)
 	}
-	if f.Count > int64(len(f.Examples)) && len(f.Examples) > 1 {
-		fmt.Fprintf(&b, "            …\n")
+	if more := f.Count - int64(len(f.First())); more > 0 && len(f.First()) > 1 {
+		fmt.Fprintf(&b, "            and %s more\n", thousands(more))
 	}
 	fmt.Fprintf(&b, "  it means  %s\n  what to do  %s\n", f.Means, f.Do)
 	return b.String()
+}
+
+// First are the examples to show people: all that are wrong, and a few of a note.
+func (f *Finding) First() []Example {
+	if f.Wrong {
+		return f.Examples
+	}
+	return f.Examples[:min(len(f.Examples), 3)]
 }
 
 // String is the example as a sentence.
@@ -96,10 +104,10 @@ func (r *Report) rows() []Row {
 		add("log", string(r.Queue), "holds no record")
 		return append(rows, r.redisRow()...)
 	}
-	add("log", string(r.Queue), "%s records, tickets %s to %s, %s to %s UTC (%s)", n(r.Records), n(int64(r.First)), n(int64(r.End)),
+	add("log", string(r.Queue), "%s, tickets %s to %s, %s to %s UTC (%s)", plural(r.Records, "record"), n(int64(r.First)), n(int64(r.End)),
 		time.UnixMilli(r.FirstMs).UTC().Format("2006-01-02 15:04:05"), time.UnixMilli(r.LastMs).UTC().Format("15:04:05"), duration(r.LastMs-r.FirstMs))
-	add("accepted", n(r.Accepted), "entries of %s visitors, every one in the log", n(r.Visitors))
-	add("admitted", n(r.Admitted), "by %s records", n(r.Rate.Batches))
+	add("accepted", n(r.Accepted), "entries of %s, every one in the log", plural(r.Visitors, "visitor"))
+	add("admitted", n(r.Admitted), "by %s", plural(r.Rate.Batches, "record"))
 	f := r.Fates
 	for _, x := range []struct {
 		name string
@@ -179,7 +187,7 @@ func (r *Report) leaderRows() []Row {
 	for _, c := range r.Claims {
 		issuers[c.Issuer]++
 	}
-	rows := []Row{{"leaders", thousands(int64(len(issuers))), fmt.Sprintf("%s claims%s", thousands(int64(len(r.Claims))), by(issuers))}}
+	rows := []Row{{"leaders", thousands(int64(len(issuers))), plural(int64(len(r.Claims)), "claim") + by(issuers)}}
 	if len(r.Outages) == 0 {
 		what := "Redis was never missed"
 		if len(r.Claims) == 0 || r.Claims[0].Mode == "direct" {
@@ -270,6 +278,13 @@ func duration(ms int64) string {
 		return fmt.Sprintf("%dm%02ds", s/60, s%60)
 	}
 	return fmt.Sprintf("%dh%02dm", s/3600, s%3600/60)
+}
+
+func plural(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return thousands(n) + " " + what + "s"
 }
 
 // thousands prints 20000 as 20,000.

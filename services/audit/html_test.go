@@ -1,0 +1,107 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/soonbeon/soonbeon/pkg/queue"
+)
+
+// wellFormed reads the page as XML, which is stricter than HTML, and returns all its text.
+func wellFormed(t *testing.T, page []byte) string {
+	t.Helper()
+	require.True(t, bytes.HasPrefix(page, []byte("<!doctype html>")), "%.80s", page)
+	d := xml.NewDecoder(bytes.NewReader(page))
+	var text strings.Builder
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return text.String()
+		}
+		require.NoError(t, err)
+		switch x := token.(type) {
+		case xml.CharData:
+			text.Write(x)
+		case xml.StartElement:
+			require.NotContains(t, []string{"script", "link", "img", "iframe"}, x.Name.Local)
+			for _, a := range x.Attr {
+				require.NotContains(t, a.Value, "//", "<%s %s>: nothing comes from elsewhere", x.Name.Local, a.Name.Local)
+				require.NotContains(t, a.Value, "NaN")
+				require.NotContains(t, a.Value, "Inf")
+			}
+		}
+	}
+}
+
+func TestThePageIsWholeAndWellFormed(t *testing.T) {
+	r := sale(5000).audit(t, func(c *Config) { c.Rate = 175 })
+	var b bytes.Buffer
+	p := Page{Report: r, Title: `Drill <main> & "more"`, Footer: "soonbeon",
+		Marks:    []Mark{{r.Outages[0].FromMs - 2000, "break: kill <redis>"}, {r.Outages[0].ToMs, "mend"}},
+		Sections: []Section{{Title: "Timeline", Body: "<p>00:12 break</p>"}}}
+	require.NoError(t, p.Write(&b))
+	text := wellFormed(t, b.Bytes())
+	for _, want := range []string{`Drill <main> & "more"`, "Everything held.", "5,200", "4,900", "break: kill <redis>", "mend", "Timeline", "00:12 break",
+		"Admissions a second", "rate: 175/s", "Length of the line", "Waiting times", "without Redis, 4.0 s", "issuer-a", "shaded: without Redis"} {
+		require.Contains(t, text, want)
+	}
+	require.Equal(t, 3, strings.Count(b.String(), "<svg "))
+	require.NotContains(t, b.String(), "visitor-")
+	require.Contains(t, b.String(), "prefers-color-scheme: dark")
+	if path := os.Getenv("SOONBEON_AUDIT_PAGE"); path != "" { // to be looked at
+		require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
+	}
+}
+
+func TestThePageOfAFaultSaysWhatToDo(t *testing.T) {
+	w := write()
+	e := w.claim(`<issuer "&>`, queue.ModeRedis)
+	w.enter("ann")
+	w.add(queue.Record{Kind: queue.Skipped})
+	w.admit(e, in("bob", w.enter("bob")))
+	var b bytes.Buffer
+	require.NoError(t, w.audit(t).WriteHTML(&b))
+	text := wellFormed(t, b.Bytes())
+	for _, want := range []string{"Something is wrong.", "people were passed (1)", "record 5 (offset 4)", "they wait for ever", "What to do:", `<issuer "&>`, "Notes", "can't be read"} {
+		require.Contains(t, text, want)
+	}
+}
+
+func TestThePageOfAnEmptyLog(t *testing.T) {
+	var b bytes.Buffer
+	require.NoError(t, write().audit(t).WriteHTML(&b))
+	require.Contains(t, wellFormed(t, b.Bytes()), "an empty log")
+}
+
+func TestAxes(t *testing.T) {
+	for v, want := range map[float64]float64{0: 1, 0.3: 0.5, 1: 1, 1.1: 2, 43: 50, 60: 100, 175: 200, 2000: 2000, math.NaN(): 1} {
+		require.InDelta(t, want, niceStep(v), 1e-9, v)
+	}
+	for _, span := range []int64{1, 900, 12_000, 90_000, 3_600_000, 86_400_000, 8 * 86_400_000, 400 * 86_400_000} {
+		require.LessOrEqual(t, len(timeTicks(day+17, day+17+span)), 12, span)
+	}
+}
+
+// The steps of time widen until all fit, whatever the log's span; the longest line of each is kept.
+func TestStepsHoldAnySpan(t *testing.T) {
+	var l lengths
+	l.start(day)
+	for i := range int64(10_000) {
+		l.note(day+i*1000, i)
+	}
+	l.note(day-5000, 3) // a clock that went back
+	require.LessOrEqual(t, len(l.most), points)
+	require.GreaterOrEqual(t, len(l.most), points/4)
+	require.EqualValues(t, 9999, l.most[len(l.most)-1])
+	for i, n := range l.most[:len(l.most)-1] {
+		require.Equal(t, ((int64(i)+1)*l.width-1)/1000, n, "step %d", i)
+	}
+}
