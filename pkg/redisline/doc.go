@@ -4,6 +4,7 @@
 //	records ──▶ Apply  (lua/apply.lua)    compare-and-set on seq; INCR score = ticket
 //	leader  ──▶ Admit  (lua/admit.lua)    pops the head into pending, the same people for the same batch
 //	pollers ──▶ Places (lua/places.lua)   many visitors' exact places of one moment in one call
+//	rebuild ──▶ Load   (lua/load.lua)     a folded line, put beside the view, takes its place in one step
 //
 // What it promises: two projectors can't hurt each other, since records that do not follow seq change nothing and the
 // answer says where to read on; a script that ran and whose reply was lost can be run again; a script validates before
@@ -15,5 +16,5 @@
 // client never retries by itself. An older dataset shows by its seq.
 //
 // It leaves out reading the log, deciding how many may go in (the caller's pacing; the bucket here is the last guard
-// against two pacers), rebuilding other than by applying the log, and what people are told.
+// against two pacers), and what people are told.
 package redisline

@@ -31,6 +31,9 @@ func play(t *testing.T, rdb redis.UniversalClient, runs uint64) {
 		sum.Add(tally)
 	}
 	t.Logf("%d histories from seed %d: %+v", runs, first, sum)
+	if runs >= 50 && (sum.Loads == 0 || sum.LostLoads == 0) {
+		t.Errorf("the histories are too tame: %+v", sum)
+	}
 }
 
 // TestHistoriesOnRealRedis plays SOONBEON_REDIS_HISTORIES histories (400 where it isn't set) on a redis-server.

@@ -13,10 +13,12 @@ var (
 	admitLua string
 	//go:embed lua/places.lua
 	placesLua string
+	//go:embed lua/load.lua
+	loadLua string
 )
 
-type scripts struct{ apply, admit, places *redis.Script }
+type scripts struct{ apply, admit, places, load *redis.Script }
 
 func newScripts() scripts {
-	return scripts{redis.NewScript(applyLua), redis.NewScript(admitLua), redis.NewScript(placesLua)}
+	return scripts{redis.NewScript(applyLua), redis.NewScript(admitLua), redis.NewScript(placesLua), redis.NewScript(loadLua)}
 }

@@ -2,11 +2,13 @@ package redisline
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/soonbeon/soonbeon/pkg/line"
 	"github.com/soonbeon/soonbeon/pkg/line/linetest"
 	"github.com/soonbeon/soonbeon/pkg/queue"
 )
@@ -17,13 +19,17 @@ type target struct {
 	v *View
 }
 
-var _ linetest.Target = (*target)(nil)
+var (
+	_ linetest.Target = (*target)(nil)
+	_ linetest.Loader = (*target)(nil)
+)
 
 // unpaced never binds.
 var unpaced = queue.Settings{Rate: 1e6, Interval: time.Second, GrantTTL: time.Hour}
 
 func newTarget(t interface{ Fatalf(string, ...any) }, rdb redis.UniversalClient, id queue.ID) *target {
 	x := &target{t, New(rdb, id)}
+	x.v.chunk = 2
 	x.Restore(nil)
 	return x
 }
@@ -76,6 +82,25 @@ func (x *target) Digest() string {
 	return d
 }
 
+// StartLoad begins a load over whatever there is. One that is under way is taken to be dead when a new one begins.
+func (x *target) StartLoad(l *line.Line) func() (done, ok bool) {
+	next := x.v.newLoad(l, LoadOptions{Topic: "topic", Anyway: true})
+	return func() (done, ok bool) {
+		if !next.begun {
+			x.must(x.v.rdb.Del(ctx, x.v.k.load).Err()) // as its time-out does
+		}
+		done, err := next.next(ctx)
+		if done || err != nil {
+			next.close()
+		}
+		if errors.Is(err, ErrLost) {
+			return false, false
+		}
+		x.must(err)
+		return done, true
+	}
+}
+
 type dataset struct {
 	seq    string
 	hashes map[string]map[string]string
@@ -85,12 +110,12 @@ type dataset struct {
 func (x *target) Snapshot() any {
 	d := dataset{hashes: map[string]map[string]string{}, zsets: map[string][]redis.Z{}}
 	d.seq, _ = x.v.rdb.Get(ctx, x.v.k.seq).Result()
-	for _, k := range []string{x.v.k.keys, x.v.k.state, x.v.k.pending, x.v.k.pace} {
+	for _, k := range []string{x.v.k.keys, x.v.k.state, x.v.k.pending, x.v.k.pace, x.v.k.load, x.v.k.loadKeys} {
 		h, err := x.v.rdb.HGetAll(ctx, k).Result()
 		x.must(err)
 		d.hashes[k] = h
 	}
-	for _, k := range []string{x.v.k.line, x.v.k.active} {
+	for _, k := range []string{x.v.k.line, x.v.k.active, x.v.k.loadLine, x.v.k.loadActive} {
 		z, err := x.v.rdb.ZRangeWithScores(ctx, k, 0, -1).Result()
 		x.must(err)
 		d.zsets[k] = z
@@ -129,6 +154,7 @@ func TestKeysAreAStoredFormat(t *testing.T) {
 	want := keys{
 		line: "soonbeon:{main}:line", seq: "soonbeon:{main}:seq", keys: "soonbeon:{main}:keys", state: "soonbeon:{main}:state",
 		pending: "soonbeon:{main}:pending", active: "soonbeon:{main}:active", pace: "soonbeon:{main}:pace", grant: "soonbeon:{main}:grant:",
+		load: "soonbeon:{main}:load", loadLine: "soonbeon:{main}:load:line", loadKeys: "soonbeon:{main}:load:keys", loadActive: "soonbeon:{main}:load:active",
 	}
 	if got := keysOf("main"); got != want {
 		t.Errorf("keys %+v, want %+v", got, want)

@@ -19,11 +19,13 @@ type View struct {
 	id  queue.ID
 	k   keys
 	s   scripts
+
+	chunk int // members that one call of a load puts
 }
 
 // New returns the view of queue id. Nothing is asked of Redis.
 func New(rdb Client, id queue.ID) *View {
-	return &View{rdb: rdb, id: id, k: keysOf(id), s: newScripts()}
+	return &View{rdb: rdb, id: id, k: keysOf(id), s: newScripts(), chunk: queue.MaxBatch}
 }
 
 func ticketArg(t queue.Ticket) string { return strconv.FormatInt(int64(t), 10) }
@@ -265,7 +267,8 @@ func (v *View) waiting(ctx context.Context) (iter.Seq[queue.Waiting], error) {
 
 // Drop removes everything of the queue but its grants, which end by themselves. For tests and for rebuilding from nothing.
 func (v *View) Drop(ctx context.Context) error {
-	if err := v.rdb.Unlink(ctx, v.k.line, v.k.seq, v.k.keys, v.k.state, v.k.pending, v.k.active, v.k.pace).Err(); err != nil {
+	if err := v.rdb.Unlink(ctx, v.k.line, v.k.seq, v.k.keys, v.k.state, v.k.pending, v.k.active, v.k.pace,
+		v.k.load, v.k.loadLine, v.k.loadKeys, v.k.loadActive).Err(); err != nil {
 		return away("dropping the view of "+string(v.id), err)
 	}
 	return nil

@@ -22,12 +22,22 @@ type Target interface {
 	Restore(any) // nil: a view that came back empty
 }
 
+// Loader is a Target that can also be loaded with a folded line at once. A load goes step by step, so that a history can
+// put anything between two of them, or never come back.
+type Loader interface {
+	// StartLoad returns a function that makes the next step. done says that the view is l now; ok is false when the load
+	// can't go on, and then the view is as it was.
+	StartLoad(l *line.Line) (step func() (done, ok bool))
+}
+
 // Source is where a history draws from: Intn is uniform in [0, n).
 type Source interface{ Intn(n int) int }
 
 // Tally says what a history was made of, so that a run can show that it met what it is for.
 type Tally struct {
 	Entries, Admissions, Void, Rehanded, Refused, Switches int
+
+	Loads, LostLoads int // of a Loader: those that became the view, and those that could not go on
 }
 
 // Add sums up.
@@ -38,6 +48,8 @@ func (t *Tally) Add(u Tally) {
 	t.Rehanded += u.Rehanded
 	t.Refused += u.Refused
 	t.Switches += u.Switches
+	t.Loads += u.Loads
+	t.LostLoads += u.LostLoads
 }
 
 // farMs is when grants end in a history: long after it.
@@ -91,6 +103,7 @@ func (b *both) compare() {
 type issuer struct {
 	lead   *line.Leader // nil: never claimed, or stepped down
 	direct *both        // the view of its own that it pops from; nil: the shared one
+	own    *both        // that view, kept while it pops from the shared one
 	held   bool         // stopped between its pop and its append
 }
 
@@ -115,7 +128,14 @@ type history struct {
 	at      [2]queue.Ticket // where each of two projectors believes the shared view to be
 	people  []queue.Visitor
 	told    []told
+	loads   [2]loading
 	tally   Tally
+}
+
+// loading is a load on its way: its next step, and what of the log it folded.
+type loading struct {
+	step func() (done, ok bool)
+	recs []queue.Record
 }
 
 type broken struct{ error }
@@ -152,10 +172,7 @@ func Play(src Source, target Target) (tally Tally, err error) {
 }
 
 // The events and their usual weights; each history has a temper of its own.
-var events = []struct {
-	weight int
-	do     func(*history)
-}{
+var events = []event{
 	{30, (*history).enters},
 	{3, (*history).leaves},
 	{1, (*history).rules},
@@ -171,7 +188,16 @@ var events = []struct {
 	{1, (*history).checkpoints},
 }
 
+type event = struct {
+	weight int
+	do     func(*history)
+}
+
 func (h *history) events() {
+	events := events
+	if _, ok := h.shared.Target.(Loader); ok { // a draw more would make every seed of the others another history
+		events = append(slices.Clip(events), event{8, (*history).rebuilds})
+	}
 	bounds := make([]int, len(events))
 	sum := 0
 	for i, e := range events {
@@ -305,6 +331,10 @@ func (h *history) tick(is *issuer) {
 		is.held = true
 	default:
 		h.admitted(is)
+		if h.chance(5) { // of unknown outcome, and repeated some time later: the record had landed
+			is.lead.Got(people, why)
+			is.held = true
+		}
 	}
 }
 
@@ -359,6 +389,36 @@ func (h *history) redis() {
 	}
 }
 
+// rebuilds goes on with a load, or begins one of the log as it was at some time; it may be left lying at any step.
+func (h *history) rebuilds() {
+	if !h.up {
+		return
+	}
+	l := &h.loads[h.src.Intn(len(h.loads))]
+	if l.step == nil || h.chance(15) {
+		l.recs = h.log[:h.src.Intn(len(h.log)+1)]
+		folded := line.New()
+		folded.Apply(0, l.recs)
+		l.step = h.shared.Target.(Loader).StartLoad(folded)
+	}
+	for range 1 + h.src.Intn(8) {
+		done, ok := l.step()
+		switch {
+		case !ok:
+			h.tally.LostLoads++
+		case done:
+			h.shared.m = NewModel()
+			h.shared.m.Apply(0, l.recs)
+			h.shared.compare()
+			h.tally.Loads++
+		default:
+			continue
+		}
+		l.step = nil
+		return
+	}
+}
+
 func (h *history) switches() {
 	is := &h.issuers[h.leader]
 	if is.lead == nil || is.held {
@@ -366,7 +426,10 @@ func (h *history) switches() {
 	}
 	if is.direct == nil {
 		if !h.up || h.chance(20) { // Redis away, or only out of this leader's sight
-			is.direct = &both{Memory(), NewModel(), h}
+			if is.own == nil || h.chance(50) { // a line folded anew, or one that was kept since the last outage
+				is.own = &both{Memory(), NewModel(), h}
+			}
+			is.direct = is.own
 			h.claim(h.leader, queue.ModeDirect) // who changes the view that it pops from claims anew
 			h.tally.Switches++
 		}
@@ -384,15 +447,16 @@ func (h *history) fold() *Model {
 	return m
 }
 
-// rebuilt is the log from nothing by the memory line, in random pieces; of a log trimmed at start, only claims and rules
-// are left below it.
+// rebuilt is the log from nothing by the memory line, in random pieces; of a log trimmed at start, no entry is left below it,
+// but what a checkpoint would tell is: the latest claim, the rule, and served. (Without served, a repetition of an admission
+// that comes late would count again: it would take a visitor out who had entered anew in between.)
 func (h *history) rebuilt(start queue.Ticket) *line.Line {
 	l := line.New()
 	for part := h.log; len(part) > 0; {
 		n := min(len(part), 1+h.src.Intn(40))
 		recs := slices.Clone(part[:n])
 		for i, r := range recs {
-			if r.Ticket <= start && r.Kind != queue.Claimed && r.Kind != queue.SettingsSet {
+			if r.Ticket <= start && r.Kind != queue.Claimed && r.Kind != queue.SettingsSet && r.Kind != queue.Admitted {
 				recs[i] = queue.Record{Ticket: r.Ticket}
 			}
 		}
@@ -480,6 +544,23 @@ func (h *history) checkGrants(l *line.Line, want *Model) {
 	}
 }
 
+// wild asks the shared view what no leader of this protocol would, and then takes it back: the answers must be the model's.
+func (h *history) wild() {
+	s := snapshot{h.shared.Snapshot(), h.shared.m.Clone()}
+	for range 6 {
+		m := h.shared.m
+		h.shared.Admit(queue.Ask{
+			Epoch:   max(m.Fence, m.Epoch) + queue.Ticket(h.src.Intn(4)-1),
+			Batch:   max(0, m.Batch+int64(h.src.Intn(4)-1)),
+			AtLeast: max(0, m.Seq+queue.Ticket(h.src.Intn(3)-1)),
+			N:       1 + h.src.Intn(3),
+		})
+	}
+	h.shared.compare()
+	h.shared.Restore(s.t)
+	h.shared.m = s.m
+}
+
 // drain: zombies wake, a new leader claims, everybody is let in.
 func (h *history) drain() {
 	for i := range h.issuers {
@@ -491,13 +572,20 @@ func (h *history) drain() {
 	catchUp := func() { h.shared.Apply(h.shared.State().Seq, h.after(h.shared.State().Seq)) }
 	catchUp()
 	want := h.check()
+	if h.chance(20) {
+		h.wild()
+	}
+	late := 2 // once nobody waits any more, others come, twice: the leader must still find them
 	for range 500 {
 		people, why := h.shared.Admit(boss.lead.Ask(2))
-		if why != queue.Handed {
-			break
-		}
 		boss.lead.Got(people, why)
-		h.admitted(boss)
+		if why == queue.Handed {
+			h.admitted(boss)
+		} else if late--; late < 0 {
+			break
+		} else {
+			h.enters()
+		}
 		catchUp()
 	}
 	want = h.check()
