@@ -28,7 +28,7 @@
 // them by epoch.
 //
 // Files: codec.go and wire.go (bytes), log.go (topics), production.go (broker settings), client.go (connections),
-// writer.go and lanes.go, reader.go and trouble.go, group.go, metrics.go.
+// writer.go, lanes.go and limits.go, reader.go and trouble.go, group.go, metrics.go.
 //
 // What isn't obvious:
 //

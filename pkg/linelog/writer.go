@@ -24,6 +24,7 @@ type Writer struct {
 	client *kgo.Client
 	closed atomic.Bool
 	lanes  lanes
+	limits limits
 }
 
 // NewWriter makes a Writer with a connection and a buffer of its own.
@@ -44,8 +45,11 @@ func (l *Log) NewWriter() (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a writer: %w", err)
 	}
-	return &Writer{log: l, client: client, lanes: lanes{of: make(map[queue.ID]lane)}}, nil
+	return &Writer{log: l, client: client, lanes: lanes{of: make(map[queue.ID]lane)}, limits: limits{after: l.cfg.AppendTimeout}}, nil
 }
+
+// AppendTimeout is how long Append takes at the most.
+func (w *Writer) AppendTimeout() time.Duration { return w.limits.most() }
 
 // pending is one record on its way.
 type pending struct {
@@ -74,13 +78,13 @@ func (w *Writer) produce(ctx context.Context, id queue.ID, value []byte) *pendin
 }
 
 // Append appends rec to the queue's log and returns its ticket once the broker has acknowledged it. It waits for
-// Config.AppendTimeout at most, or until ctx ends.
+// Config.AppendTimeout, or a fiftieth of it longer, or until ctx ends.
 //
 // Errors: ErrBusy (the buffer is full, or the broker has not answered for AppendTimeout), ErrNoQueue, ErrClosed, the error of a context that is already done, and those of
 // Encode: nothing was written. ErrUnknown: it may have been written, or may yet be.
 func (w *Writer) Append(ctx context.Context, id queue.ID, rec queue.Record) (queue.Ticket, error) {
 	start := time.Now()
-	ticket, err := w.append(ctx, id, rec)
+	ticket, err := w.append(ctx, id, rec, start)
 	w.log.metrics.appendSeconds.Observe(time.Since(start).Seconds())
 	w.log.metrics.appends.WithLabelValues(resultOf(err)).Inc()
 	if err != nil {
@@ -89,7 +93,7 @@ func (w *Writer) Append(ctx context.Context, id queue.ID, rec queue.Record) (que
 	return ticket, nil
 }
 
-func (w *Writer) append(ctx context.Context, id queue.ID, rec queue.Record) (queue.Ticket, error) {
+func (w *Writer) append(ctx context.Context, id queue.ID, rec queue.Record, start time.Time) (queue.Ticket, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -103,13 +107,12 @@ func (w *Writer) append(ctx context.Context, id queue.ID, rec queue.Record) (que
 	if w.lanes.stalled(id, w.log.cfg.AppendTimeout) {
 		return 0, fmt.Errorf("%w: the broker has answered nothing for %v", ErrBusy, w.log.cfg.AppendTimeout)
 	}
+	late := w.limits.begin(start)
 	p := w.produce(ctx, id, value)
-	timer := time.NewTimer(w.log.cfg.AppendTimeout)
-	defer timer.Stop()
 	select {
 	case <-p.done:
 		return p.ticket()
-	case <-timer.C:
+	case <-late:
 		return 0, fmt.Errorf("%w: no acknowledgement within %v", ErrUnknown, w.log.cfg.AppendTimeout)
 	case <-ctx.Done():
 		return 0, fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())

@@ -23,7 +23,8 @@ import (
 // Appender is the log, as far as entering goes. *linelog.Writer is one.
 type Appender interface {
 	// Append returns the record's ticket once the record is acknowledged. Its errors are linelog's: after ErrBusy,
-	// ErrNoQueue and ErrClosed nothing was written; after any other it may have been. It returns soon after ctx ends.
+	// ErrNoQueue and ErrClosed nothing was written; after any other it may have been. It returns soon after ctx ends. A log
+	// that has a method AppendTimeout() time.Duration returns within that time by itself.
 	Append(ctx context.Context, id queue.ID, rec queue.Record) (queue.Ticket, error)
 }
 
@@ -35,6 +36,7 @@ type Service struct {
 	keys    *pass.Keys
 	logger  *zap.Logger
 	metrics *metrics
+	prompt  bool // the log itself answers within the time-out
 }
 
 // New makes a Service. The error tells every mistake in cfg.
@@ -47,7 +49,9 @@ func New(cfg Config, log Appender, keys *pass.Keys, logger *zap.Logger, reg prom
 	if err != nil {
 		return nil, fmt.Errorf("enter: %w", err)
 	}
-	return &Service{cfg: cfg, log: log, keys: keys, logger: logger, metrics: m}, nil
+	limited, ok := log.(interface{ AppendTimeout() time.Duration })
+	prompt := ok && limited.AppendTimeout() <= cfg.AckTimeout
+	return &Service{cfg: cfg, log: log, keys: keys, logger: logger, metrics: m, prompt: prompt}, nil
 }
 
 // Register adds the service's routes to e.
@@ -177,8 +181,12 @@ func (s *Service) refused(op operation, err error) error {
 // append writes rec, waits for the acknowledgement, and turns what can go wrong into a problem.
 func (s *Service) append(c echo.Context, op operation, id queue.ID, rec queue.Record) (queue.Ticket, error) {
 	asked := c.Request().Context()
-	ctx, cancel := context.WithTimeout(asked, s.cfg.AckTimeout)
-	defer cancel()
+	ctx := asked
+	if !s.prompt { // else a second timer for each request would be for nothing
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(asked, s.cfg.AckTimeout)
+		defer cancel()
+	}
 	ticket, err := s.log.Append(ctx, id, rec)
 	switch {
 	case err == nil:
