@@ -78,6 +78,7 @@ func run(ctx context.Context, args []string) error {
 
 // measure runs the chosen rows, one after another, and reports what came of them.
 func measure(ctx context.Context, o options) (err error) {
+	busy := busyness()
 	b, err := newBench(o)
 	if err != nil {
 		return err
@@ -108,7 +109,7 @@ func measure(ctx context.Context, o options) (err error) {
 		return err
 	}
 	if o.write {
-		return writeDocument(results)
+		return writeDocument(results, busy)
 	}
 	return nil
 }

@@ -110,12 +110,12 @@ func thousands(n int) string {
 var document string
 
 // writeDocument puts the table into docs/benchmarks.md.
-func writeDocument(results []result) error {
+func writeDocument(results []result, busy string) error {
 	root, err := findRoot()
 	if err != nil {
 		return err
 	}
-	text := strings.NewReplacer("{{date}}", time.Now().UTC().Format(time.DateOnly), "{{machine}}", machine(), "{{table}}", table(results)).Replace(document)
+	text := strings.NewReplacer("{{date}}", time.Now().UTC().Format(time.DateOnly), "{{machine}}", machine(), "{{busy}}", busy, "{{table}}", table(results)).Replace(document)
 	return os.WriteFile(filepath.Join(root, "docs", "benchmarks.md"), []byte(text), 0o644)
 }
 
@@ -147,6 +147,16 @@ func machine() string {
 		words = append(words, fmt.Sprintf("%d GiB of memory", (kib+1<<19)>>20))
 	}
 	return strings.Join(append(words, runtime.GOOS+"/"+runtime.GOARCH, runtime.Version()), ", ")
+}
+
+// busyness says how much else goes on; asked before anything of ours runs.
+func busyness() string {
+	b, err := os.ReadFile("/proc/loadavg")
+	one, _, ok := strings.Cut(string(b), " ")
+	if err != nil || !ok {
+		return "not known"
+	}
+	return fmt.Sprintf("a load average of %s on %d cores before the run began", one, runtime.NumCPU())
 }
 
 // lineOf is the value of a "name: value" line of a file; "" where there is none.

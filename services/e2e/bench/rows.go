@@ -64,7 +64,7 @@ func enterKafka(ctx context.Context, b *bench) ([]result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []result{d.result("enter, HTTP, one real broker", "echo with a handler that only calls `ProduceSync`", 0.85)}, nil
+	return []result{d.result("enter, HTTP, one real broker", "the same echo server with a handler that only calls `ProduceSync`", 0.85)}, nil
 }
 
 func enterEmbedded(ctx context.Context, b *bench) ([]result, error) {
@@ -266,14 +266,15 @@ func (b *bench) duel(ctx context.Context, name string, l *load, ours, theirs sid
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(os.Stderr, "  ours p50 %v p99 %v, %v of CPU a request; bare p50 %v p99 %v, %v; CPU ratio %.2f\n",
-		d.lastOurs.p50, d.lastOurs.p99, d.lastOurs.cpu, d.lastTheirs.p50, d.lastTheirs.p99, d.lastTheirs.cpu, median(d.cpuRatios))
+	fmt.Fprintf(os.Stderr, "  in the last round: ours p50 %v p99 %v, bare p50 %v p99 %v\n",
+		d.lastOurs.p50, d.lastOurs.p99, d.lastTheirs.p50, d.lastTheirs.p99)
 	return d, nil
 }
 
 func (d *duel) result(what, against string, need float64) result {
-	return result{what: what, against: against, need: need, kind: ratio, value: median(d.ratios), spread: spread(d.ratios),
-		ours: rate(median(d.ours)), theirs: rate(median(d.theirs))}
+	return result{what: what, against: against, need: need, kind: ratio, value: median(d.ratios),
+		spread: fmt.Sprintf("%s; server CPU %.0f : %.0f µs a request", spread(d.ratios), median(d.cpuOurs), median(d.cpuTheirs)),
+		ours:   rate(median(d.ours)), theirs: rate(median(d.theirs))}
 }
 
 func (b *bench) id(name string) queue.ID {

@@ -19,11 +19,13 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/zap"
 
 	"github.com/soonbeon/soonbeon/pkg/linelog"
 	"github.com/soonbeon/soonbeon/pkg/queue"
+	"github.com/soonbeon/soonbeon/services/httpapi"
 	"github.com/soonbeon/soonbeon/services/standalone"
 )
 
@@ -36,7 +38,7 @@ type sideKind string
 
 const (
 	bareEcho    sideKind = "echo"    // a handler that answers two bytes
-	bareProduce sideKind = "produce" // a handler that calls ProduceSync
+	bareProduce sideKind = "produce" // the same server as soonbeon's, with a handler that calls ProduceSync
 	shipped     sideKind = "shipped" // soonbeon
 )
 
@@ -160,23 +162,11 @@ func serve(spec sideSpec) (addr string, stop func() error, err error) {
 	if spec.Kind == shipped {
 		return serveShipped(spec)
 	}
+	if spec.Kind == bareProduce {
+		return serveProduce(spec)
+	}
 	e := echo.New()
 	answer := func(c echo.Context) error { return c.String(http.StatusOK, "ok") }
-	finish := func() {}
-	if spec.Kind == bareProduce {
-		client, err := kgo.NewClient(writerOpts(spec.Kafka)...)
-		if err != nil {
-			return "", nil, err
-		}
-		finish = client.Close
-		topic, value := linelog.TopicOf(spec.Queue), make([]byte, 26) // as long as an entry
-		answer = func(c echo.Context) error {
-			if err := client.ProduceSync(c.Request().Context(), &kgo.Record{Topic: topic, Value: value}).FirstErr(); err != nil {
-				return err
-			}
-			return c.String(http.StatusOK, "ok")
-		}
-	}
 	e.GET("/queue/position", answer)
 	e.POST("/queue/enter", answer)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -185,7 +175,32 @@ func serve(spec sideSpec) (addr string, stop func() error, err error) {
 	}
 	server := &http.Server{Handler: e, ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(listener) }()
-	return listener.Addr().String(), func() error { defer finish(); return server.Close() }, nil
+	return listener.Addr().String(), server.Close, nil
+}
+
+// serveProduce is soonbeon's own echo server, middleware and time-outs included, with a handler that decodes nothing.
+func serveProduce(spec sideSpec) (addr string, stop func() error, err error) {
+	client, err := kgo.NewClient(writerOpts(spec.Kafka)...)
+	if err != nil {
+		return "", nil, err
+	}
+	e, err := httpapi.New(httpapi.Config{}, zap.NewNop(), prometheus.NewRegistry())
+	if err != nil {
+		return "", nil, err
+	}
+	topic, value := linelog.TopicOf(spec.Queue), make([]byte, 26) // as long as an entry
+	e.POST("/queue/enter", func(c echo.Context) error {
+		if err := client.ProduceSync(c.Request().Context(), &kgo.Record{Topic: topic, Value: value}).FirstErr(); err != nil {
+			return err
+		}
+		return c.String(http.StatusAccepted, "ok")
+	})
+	ctx := context.Background()
+	server := httpapi.NewServer(httpapi.ServerConfig{Name: "bare", Address: "127.0.0.1:0"}, e, zap.NewNop())
+	if err := server.Start(ctx); err != nil {
+		return "", nil, err
+	}
+	return server.Addr(), func() error { defer client.Close(); return server.Stop(ctx) }, nil
 }
 
 // writerOpts are those of linelog's Writer.

@@ -219,9 +219,10 @@ func request(method, path, host string, header []string, body string) []byte {
 type duel struct {
 	ours, theirs []float64 // a second, round by round
 	ratios       []float64
+	cpuOurs      []float64 // of the server, microseconds for each request
+	cpuTheirs    []float64
 	lastOurs     measured
 	lastTheirs   measured
-	cpuRatios    []float64
 }
 
 func (l *load) duel(ctx context.Context, rounds int, ours, theirs *side) (*duel, error) {
@@ -241,9 +242,8 @@ func (l *load) duel(ctx context.Context, rounds int, ours, theirs *side) (*duel,
 		}
 		d.ours, d.theirs = append(d.ours, a.perSecond), append(d.theirs, b.perSecond)
 		d.ratios = append(d.ratios, a.perSecond/b.perSecond)
-		if b.cpu > 0 {
-			d.cpuRatios = append(d.cpuRatios, float64(a.cpu)/float64(b.cpu))
-		}
+		d.cpuOurs = append(d.cpuOurs, float64(a.cpu)/1e3)
+		d.cpuTheirs = append(d.cpuTheirs, float64(b.cpu)/1e3)
 		d.lastOurs, d.lastTheirs = a, b
 	}
 	return d, nil
