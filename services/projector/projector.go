@@ -12,6 +12,7 @@ import (
 
 	"github.com/soonbeon/soonbeon/pkg/linelog"
 	"github.com/soonbeon/soonbeon/pkg/queue"
+	"github.com/soonbeon/soonbeon/pkg/redisline"
 )
 
 // Group is the Kafka consumer group that shares the queues out among projectors.
@@ -152,12 +153,17 @@ func (p *projection) failing() error {
 	return p.err
 }
 
-func (p *projection) fail(err error) (first bool) {
+func (p *projection) fail(err error) (before error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	first = p.err == nil && err != nil
-	p.err = err
-	return first
+	before, p.err = p.err, err
+	return before
+}
+
+// grave says of an error that it does not pass by itself.
+func grave(err error) bool {
+	var trouble *linelog.TroubleError
+	return errors.As(err, &trouble) || errors.Is(err, redisline.ErrOtherTopic)
 }
 
 // retryAfter is the pause after Redis or the log did not answer.
@@ -174,13 +180,12 @@ func (p *projection) run(ctx context.Context) {
 			return
 		}
 		p.metrics.failures.WithLabelValues(string(p.id)).Inc()
-		if p.fail(err) {
-			var trouble *linelog.TroubleError
-			if errors.As(err, &trouble) {
-				p.logger.Error("the log can't be applied any further; the view is left as it is", zap.Error(err))
-			} else {
-				p.logger.Warn("can't project; trying again", zap.Error(err))
-			}
+		before := p.fail(err)
+		switch {
+		case grave(err) && !grave(before):
+			p.logger.Error("the log can't be applied any further; the view is left as it is", zap.Error(err))
+		case before == nil:
+			p.logger.Warn("can't project; trying again", zap.Error(err))
 		}
 		t := time.NewTimer(retryAfter)
 		select {
@@ -201,6 +206,13 @@ func (p *projection) project(ctx context.Context) error {
 	seq, err := p.seq(ctx)
 	if err != nil {
 		return err
+	}
+	if before := p.failing(); before != nil && !grave(before) {
+		// Where nothing is left to apply, nothing may come for hours that would show that all is well again. Else the next
+		// batch shows it: a view that answers may still refuse to be written to.
+		if _, next, err := p.log.Bounds(ctx, p.id); err == nil && seq+1 == next {
+			p.fail(nil)
+		}
 	}
 	for {
 		next, err := p.from(ctx, seq, topic)
