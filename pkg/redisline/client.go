@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 )
 
 // Config of the connection. One address is a single server; several are a cluster; with Master they are Sentinels.
@@ -57,6 +58,9 @@ func Dial(cfg Config) (Client, error) {
 			}
 		}
 	}
+	// go-redis prints failed dials to the process's error stream, one line each, whoever owns that. It has one logger for all
+	// clients and none for each; what it prints is in the errors that its callers get.
+	logging.Disable()
 	return redis.NewUniversalClient(o), nil
 }
 
