@@ -30,6 +30,7 @@ type witness struct {
 
 	mu     sync.Mutex
 	acks   []ack
+	ackAt  []time.Time
 	tokens map[string]bool // every entry token that was handed out
 }
 
@@ -62,7 +63,7 @@ func (w *witness) RoundTrip(req *http.Request) (*http.Response, error) {
 	defer w.mu.Unlock()
 	switch {
 	case told.Status == "accepted":
-		w.acks = append(w.acks, told.ack)
+		w.acks, w.ackAt = append(w.acks, told.ack), append(w.ackAt, time.Now())
 	case told.Token != "":
 		w.tokens[told.Token] = true
 	}
@@ -71,6 +72,30 @@ func (w *witness) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func (w *witness) accepted() int { w.mu.Lock(); defer w.mu.Unlock(); return len(w.acks) }
 func (w *witness) admitted() int { w.mu.Lock(); defer w.mu.Unlock(); return len(w.tokens) }
+
+// arrived is how many different visitors were acknowledged.
+func (w *witness) arrived() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := map[queue.Visitor]bool{}
+	for _, a := range w.acks {
+		all[a.Visitor] = true
+	}
+	return len(all)
+}
+
+// silentAfter is how long after a moment nobody was acknowledged.
+func (w *witness) silentAfter(at time.Time) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	longest := time.Duration(0)
+	for i := 1; i < len(w.ackAt); i++ {
+		if w.ackAt[i].After(at) {
+			longest = max(longest, w.ackAt[i].Sub(w.ackAt[i-1]))
+		}
+	}
+	return longest
+}
 
 func (w *witness) promised() (acks []ack, tokens []string) {
 	w.mu.Lock()

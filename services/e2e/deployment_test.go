@@ -137,6 +137,15 @@ func agree(t testing.TB, brokers []string, view *redisline.View, id queue.ID) *b
 	}
 }
 
+// served is the highest ticket admitted, as far as any position node has read. (The crowd itself learns of it seconds later.)
+func (d *deployment) served() float64 {
+	most := 0.0
+	for _, p := range d.position {
+		most = max(most, p.metric("soonbeon_follow_served_ticket"))
+	}
+	return most
+}
+
 // judged compares log, Redis and what the crowd was told.
 func (d *deployment) judged(t testing.TB, c *crowd) *book {
 	t.Helper()
