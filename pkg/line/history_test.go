@@ -2,7 +2,10 @@ package line_test
 
 import (
 	"os"
+	"runtime"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,14 +27,24 @@ func env(name string, otherwise uint64) uint64 {
 func TestHistories(t *testing.T) {
 	runs := env("SOONBEON_HISTORIES", 30_000)
 	first := env("SOONBEON_SEED", uint64(time.Now().UnixNano()))
+	var mu sync.Mutex
 	var sum linetest.Tally
-	for i := range runs {
-		tally, err := linetest.Play(linetest.NewSeeded(first+i), linetest.Memory())
-		if err != nil {
-			t.Fatalf("history %d of %d: %v\nreplay: SOONBEON_HISTORIES=1 SOONBEON_SEED=%d go test -run TestHistories ./line", i+1, runs, err, first+i)
-		}
-		sum.Add(tally)
+	var next atomic.Uint64
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for i := next.Add(1) - 1; i < runs && !t.Failed(); i = next.Add(1) - 1 {
+				tally, err := linetest.Play(linetest.NewSeeded(first+i), linetest.Memory())
+				if err != nil {
+					t.Errorf("history %d of %d: %v\nreplay: SOONBEON_HISTORIES=1 SOONBEON_SEED=%d go test -run TestHistories ./line", i+1, runs, err, first+i)
+				}
+				mu.Lock()
+				sum.Add(tally)
+				mu.Unlock()
+			}
+		})
 	}
+	workers.Wait()
 	t.Logf("%d histories from seed %d: %+v", runs, first, sum)
 	if runs >= 1000 && (sum.Void == 0 || sum.Rehanded == 0 || sum.Refused == 0 || sum.Switches == 0) {
 		t.Errorf("the histories are too tame: %+v", sum)
