@@ -111,6 +111,9 @@ type claims struct {
 // UnmarshalJSON is what golang-jwt's encoding/json finds. Version 2 refuses names given twice, invalid UTF-8 and what
 // follows the object, and minds the case of names.
 func (c *claims) UnmarshalJSON(b []byte) error {
+	if c.readPlain(b) {
+		return nil
+	}
 	type plain claims // without this method
 	return jsonv2.Unmarshal(b, (*plain)(c))
 }
