@@ -180,6 +180,32 @@ func TestFaultsAreFound(t *testing.T) {
 			}, []Kind{Again}, "entered after the admission in record 3",
 			func(t *testing.T, r *Report) { require.Zero(t, r.Twice); require.EqualValues(t, 1, r.Again) },
 		},
+		"coming again after the grant was ended is nothing: no error": {
+			func(w *written) queue.Ticket {
+				e := w.claim("a", queue.ModeRedis)
+				ann := w.enter("ann")
+				w.admit(e, in("ann", ann))
+				w.add(queue.Record{Kind: queue.Released, Visitor: "ann", Of: ann})
+				w.admit(e, in("ann", w.enter("ann")))
+				return 0
+			}, nil, "held", func(t *testing.T, r *Report) { require.EqualValues(t, 1, r.Released) },
+		},
+		"another grant's end ends nothing: no error": {
+			func(w *written) queue.Ticket {
+				e := w.claim("a", queue.ModeRedis)
+				w.admit(e, in("ann", w.enter("ann")))
+				w.add(queue.Record{Kind: queue.Released, Visitor: "ann", Of: 77})
+				return w.admit(e, in("ann", w.enter("ann")))
+			}, []Kind{Again}, "entered after", func(t *testing.T, r *Report) { require.Zero(t, r.Released) },
+		},
+		"a log trimmed up to a checkpoint is told, and goes on from what it says": {
+			func(w *written) queue.Ticket {
+				w.recs = append(w.recs, queue.Record{Ticket: 100, Kind: queue.Checkpoint, Epoch: 50, Served: 90, AtMs: w.now})
+				w.admit(50, in("zed", 90))
+				return 0
+			}, []Kind{Trimmed}, "begins at ticket 100",
+			func(t *testing.T, r *Report) { require.Zero(t, r.Admitted); require.EqualValues(t, 90, r.Served) },
+		},
 		"a clock that goes back is told": {
 			func(w *written) queue.Ticket {
 				w.claim("a", queue.ModeRedis)
@@ -327,4 +353,88 @@ type grown struct {
 
 func (g *grown) Bounds(context.Context) (first, next queue.Ticket, err error) {
 	return 1, g.end + 1, nil
+}
+
+func TestThePauseAtTheEnd(t *testing.T) {
+	w := write()
+	e := w.claim("a", queue.ModeDirect)
+	w.admit(e, in("ann", w.enter("ann")))
+	w.wait(60_000) // nobody waits: no pause
+	bob := w.enter("bob")
+	w.wait(1_000)
+	first := w.admit(e, in("bob", bob))
+	w.enter("cyd")
+	w.wait(3_000)
+	w.enter("dan")
+	r := w.audit(t)
+	require.Equal(t, Pause{Ms: 3000, FromMs: day + 61_000, After: first}, r.LongestPause)
+	require.Contains(t, r.Text(), "it lasts to the end of the log")
+	require.Empty(t, r.Outages, "without Redis there is none to miss")
+	require.Contains(t, r.Text(), "no leader ever popped from Redis")
+}
+
+// Where a new broker's clock is behind, seconds still go by time.
+func TestTheRateGoesByTime(t *testing.T) {
+	w := write()
+	e := w.claim("a", queue.ModeDirect)
+	for i, ms := range []int64{5000, -4900, 100, 4300} { // at 5000, 100, 200, 4500
+		w.wait(ms)
+		v := string(rune('a' + i))
+		w.admit(e, in(v, w.enter(v)))
+	}
+	r := w.audit(t)
+	require.EqualValues(t, 2, r.Rate.HighestSecond)
+}
+
+// A difference between the two ways of counting is an error, whichever number it is in.
+func TestDifferencesToTheFoldAreFound(t *testing.T) {
+	w := half()
+	for name, change := range map[string]func(*keptLine){
+		"none":                    func(*keptLine) {},
+		"last ticket":             func(k *keptLine) { k.state.Seq++ },
+		"served":                  func(k *keptLine) { k.state.Served++ },
+		"epoch":                   func(k *keptLine) { k.state.Epoch++ },
+		"re-entry rule":           func(k *keptLine) { k.state.Reentry = queue.Keep },
+		"waiting":                 func(k *keptLine) { k.total-- },
+		"admitted":                func(k *keptLine) { k.counts.Admitted-- },
+		"void":                    func(k *keptLine) { k.counts.Void++ },
+		"unreadable":              func(k *keptLine) { k.counts.Skipped++ },
+		"checkpoints that differ": func(k *keptLine) { k.counts.Differs++ },
+		"records":                 func(k *keptLine) { k.counts.Records++ },
+		"digest":                  func(k *keptLine) { k.digest = "other" },
+	} {
+		f, r, m := newFindings(10), &Report{}, mark{ticket: w.recs[len(w.recs)-1].Ticket}
+		b, fold := newBook(1, f), startFold([]mark{m})
+		for i := range w.recs {
+			b.step(&w.recs[i])
+		}
+		fold.send(w.recs)
+		k := fold.end()[m]
+		change(k)
+		b.report(r)
+		b.compare(k, r, f)
+		r.Findings = f.list()
+		if name == "none" {
+			require.True(t, r.OK(), r.Wrongs())
+			continue
+		}
+		require.Equal(t, ExitWrong, r.ExitCode(), name)
+		require.Contains(t, r.Find(FoldDiffers).Examples[0].What, name+": ")
+	}
+}
+
+// A step in which nobody was let in still ends a second in which some were.
+func TestStepsBetweenBatchesAreNotEmpty(t *testing.T) {
+	w := write()
+	e := w.claim("a", queue.ModeDirect)
+	w.admit(e, in("ann", w.enter("ann")))
+	w.wait(250)
+	w.admit(e, in("bob", w.enter("bob")))
+	w.wait(1200)
+	w.enter("cyd")
+	var got []int64
+	for _, s := range w.audit(t).Series.Steps {
+		got = append(got, s.HighestSecond)
+	}
+	require.Equal(t, []int64{1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 0, 0, 0}, got)
 }

@@ -28,7 +28,6 @@ type entry struct {
 	atMs   int64
 	who    int32
 	fate   fate
-	passed bool
 }
 
 // person is one visitor over the whole log.
@@ -344,7 +343,6 @@ func whose(e *entry, known, theirs bool) string {
 func (b *book) pass(rec *queue.Record, t queue.Ticket) {
 	for ; b.head < len(b.entries) && b.entries[b.head].ticket <= t; b.head++ {
 		if e := &b.entries[b.head]; e.fate == waiting && e.ticket < t {
-			e.passed = true
 			b.passed++
 			b.findings.add(Passed, rec, "admits ticket %d while ticket %d of visitor %s waits", t, e.ticket, Hash(b.names[e.who]))
 		}

@@ -173,7 +173,7 @@ func (l *look) people(before, after []queue.Waiting, differs func(string, ...any
 		return ok && list[i].Visitor == w.Visitor
 	}
 	extra := func(w queue.Waiting) {
-		moved := !quiet && (in(after, w) || w.Ticket > l.snap.Before.Seq && w.Ticket <= l.snap.After.Seq)
+		moved := w.Ticket > l.snap.Before.Seq && w.Ticket <= l.snap.After.Seq // entered meanwhile
 		if !moved {
 			differs("visitor %s waits in Redis with ticket %d, and not by the log", Hash(w.Visitor), w.Ticket)
 		}
