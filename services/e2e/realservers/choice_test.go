@@ -28,6 +28,11 @@ func TestAnOddNumberOfBrokersIsRefused(t *testing.T) {
 	}
 }
 
+func TestFolderWithACommaIsRefused(t *testing.T) {
+	_, err := localKafka(t.Context(), KafkaConfig{Brokers: 1, Dir: t.TempDir() + "/a,b"})
+	require.ErrorContains(t, err, "comma")
+}
+
 func TestSomebodysServersAreNeverStopped(t *testing.T) {
 	bareMachine(t)
 	cluster := kfake.MustCluster(kfake.NumBrokers(3))

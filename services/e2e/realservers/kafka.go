@@ -149,6 +149,10 @@ func brokerReady(ctx context.Context, addr string, itself bool, atLeast int) err
 }
 
 func localKafka(ctx context.Context, cfg KafkaConfig) (_ *Cluster, err error) {
+	if strings.Contains(cfg.Dir, ",") {
+		// log.dirs is a list: the broker would write beside the folder.
+		return nil, fmt.Errorf("the folder %q has a comma in its name; a test's folder has it from the test's name", cfg.Dir)
+	}
 	jars, err := FetchKafka(ctx)
 	if err != nil {
 		return nil, err
