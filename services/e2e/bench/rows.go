@@ -167,7 +167,7 @@ func projection(ctx context.Context, b *bench) ([]result, error) {
 		return rows, err
 	}
 	return append(rows, result{
-		what: "projection from Kafka into Redis, by the projector", against: "the same", kind: printedRatio,
+		what: "the projector, from Kafka into an empty Redis", against: "the same", kind: printedRatio,
 		value: p.perSecond / median(theirs), ours: rate(p.perSecond), theirs: rate(median(theirs)),
 	}), nil
 }
