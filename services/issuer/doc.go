@@ -12,7 +12,7 @@
 // reply was lost, and what was popped in vain to the successor.
 //
 // What it promises: people are admitted in ticket order, nobody twice; in any second, by the broker's clock, no more than
-// the rate and one batch, whatever leaders come and go (Pacer); idle or stalled time earns no more than one batch. While a
+// the rate and one batch, whatever leaders come and go (Pacer); idle time earns nothing and stalled time no more than one batch. While a
 // record waits for its acknowledgement nothing more is popped.
 //
 // When Redis is away, slow, or behind for 2 s, the leader claims anew and goes on from the line that it keeps by reading the

@@ -9,16 +9,15 @@ import (
 
 // Pacer says how many may go now. Two rules hold at once:
 //
-//   - credit: time earns rate × time, the fraction is carried (17.5 a batch goes out as 17 and 18). Time without anybody to
-//     let in, and a pause of more than two intervals, earn no more than one batch. A tick that is merely late, by up to an
-//     interval, loses nothing.
+//   - credit: time earns rate × time, the fraction is carried (17.5 a batch goes out as 17 and 18). Beside the batch that is due,
+//     a stall leaves no more than one batch, however long it was; so a tick that is merely late, by up to an interval, loses
+//     nothing. Time without anybody to let in leaves nothing but the fraction.
 //   - window: whatever the credit, any second has at most the rate and one batch. When a record was appended is only known
 //     to lie between asking and acknowledgement, so it counts for as long as it might.
 //
 // A new leader knows from the log what its predecessor did in the last second (Seed), so a hand-over is no exception.
 type Pacer struct {
 	rate, perBatch float64
-	interval       time.Duration
 	credit         float64
 	last           time.Time // up to when time was turned into credit
 	spent          []spending
@@ -41,9 +40,12 @@ func NewPacer(s queue.Settings, now time.Time) *Pacer {
 
 // Set changes the rate from now on. Credit beyond two of the new batches is lost.
 func (p *Pacer) Set(s queue.Settings) {
-	p.rate, p.perBatch, p.interval = s.Rate, s.PerBatch(), s.Interval
-	p.credit = math.Min(p.credit, 2*p.perBatch+almost)
+	p.rate, p.perBatch = s.Rate, s.PerBatch()
+	p.credit = math.Min(p.credit, p.most())
 }
+
+// most is the batch that is due and one that a stall leaves.
+func (p *Pacer) most() float64 { return 2*p.perBatch + almost }
 
 // Seed notes that people were let in by a record that was in the log at at.
 func (p *Pacer) Seed(at time.Time, people int) { p.spent = append(p.spent, spending{at, people}) }
@@ -51,11 +53,7 @@ func (p *Pacer) Seed(at time.Time, people int) { p.spent = append(p.spent, spend
 // Allow is how many may go at now, 0 for nobody. It does not spend.
 func (p *Pacer) Allow(now time.Time) int {
 	if d := now.Sub(p.last); d > 0 {
-		most := 2*p.perBatch + almost
-		if d > 2*p.interval {
-			most = p.perBatch + almost
-		}
-		p.credit = math.Min(p.credit+p.rate*d.Seconds(), most)
+		p.credit = math.Min(p.credit+p.rate*d.Seconds(), p.most())
 		p.last = now
 	}
 	n := 0
