@@ -8,7 +8,9 @@ import (
 )
 
 // Pinger is asked for a sign of life; *linelog.Log is one.
-type Pinger interface{ Ping(ctx context.Context) error }
+type Pinger interface {
+	Ping(ctx context.Context) error
+}
 
 // Contact knows how long the brokers have been silent: a log without a new record and a log that can't be reached look alike
 // to a reader. It is a lifecycle.Service.
