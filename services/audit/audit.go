@@ -17,6 +17,8 @@ type Config struct {
 	Interval time.Duration           // between two batches; 0: 100 ms
 	Redis    View                    // compared with the log; nil: not compared
 	TopicID  string                  // of the log, to be compared with the one that Redis was filled from; "": not compared
+	AtLeast  queue.Ticket            // that the log has reached, by somebody who saw it; 0: nobody did
+	WasTopic string                  // the log's topic id by the same; "": not compared with TopicID
 	Settle   time.Duration           // how long to wait for Redis to have applied the log to its end; 0: 5 s
 	Examples int                     // records listed for each kind of finding; 0: 10
 	Progress func(done, total int64) // called now and then with records read and to be read; may be nil
@@ -77,6 +79,12 @@ func Run(ctx context.Context, cfg Config, log Source) (*Report, error) {
 	f := newFindings(cfg.Examples)
 	rep := &Report{Queue: cfg.Queue, First: first, End: next - 1}
 	end := next - 1
+	if cfg.AtLeast > end {
+		f.addN(LogShort, int64(cfg.AtLeast-end), nil, "it ends with ticket %d, and ticket %d was seen", end, cfg.AtLeast)
+	}
+	if cfg.WasTopic != "" && cfg.TopicID != "" && cfg.WasTopic != cfg.TopicID {
+		f.add(LogRecreated, nil, "it is topic %s now, and was topic %s", cfg.TopicID, cfg.WasTopic)
+	}
 
 	// Redis comes first, since it moves on: what it held is compared with the log as it was at just that record.
 	look, err := lookAtRedis(ctx, cfg, log, end, f)

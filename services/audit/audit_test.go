@@ -438,3 +438,15 @@ func TestStepsBetweenBatchesAreNotEmpty(t *testing.T) {
 	}
 	require.Equal(t, []int64{1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 0, 0, 0}, got)
 }
+
+// A log that lost its end is good in itself: only who saw more of it can tell.
+func TestALogCutShortIsFound(t *testing.T) {
+	w := sale(100)
+	end := w.recs[len(w.recs)-1].Ticket
+	r := w.audit(t, func(c *Config) { c.AtLeast, c.TopicID, c.WasTopic = end, "one", "one" })
+	require.Empty(t, r.Findings, r.Text())
+	r = w.audit(t, func(c *Config) { c.AtLeast, c.TopicID, c.WasTopic = end+7, "two", "one" })
+	require.Equal(t, ExitWrong, r.ExitCode())
+	require.EqualValues(t, 7, r.Find(LogShort).Count)
+	require.Contains(t, r.Text(), "it is topic two now, and was topic one")
+}

@@ -13,6 +13,8 @@ type Kind string
 
 // What is wrong.
 const (
+	LogShort          Kind = "log_short"
+	LogRecreated      Kind = "log_recreated"
 	Backwards         Kind = "backwards"
 	Passed            Kind = "passed"
 	OutOfOrder        Kind = "out_of_order"
@@ -50,6 +52,10 @@ type about struct {
 // abouts are in the order in which findings are told.
 func abouts() []about {
 	return []about{
+		{LogShort, true, "records at the end of the log are gone", "Whoever entered by one of them holds a receipt, and no place in line; their tickets will be given to others.",
+			"Stop entering. Put the log's files back from a copy, or find out from the brokers what was lost; see the runbook on a log in trouble."},
+		{LogRecreated, true, "the log was deleted and made anew", "Everybody who waited in the log before has lost their place, and their receipts carry tickets that mean others now.",
+			"If that was meant: change the keys, so that old receipts stop counting. If not: find out who deletes topics."},
 		{Backwards, true, "the log goes back", "A record has a ticket that was given before. No broker does that; readers stop there or disagree about the line.",
 			"Find out what wrote these records; do not let anybody in from this log until you know."},
 		{Passed, true, "people were passed", "Somebody with a later ticket was let in while these people waited. No reader lets them in any more: they wait for ever.",

@@ -77,17 +77,13 @@ func lookAtRedis(ctx context.Context, cfg Config, log Source, end queue.Ticket, 
 
 func (l *look) settle(ctx context.Context) {
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, l.cfg.Settle)
-	defer cancel()
 	tick := time.NewTicker(askEvery)
 	defer tick.Stop()
 	for {
-		seq, err := l.cfg.Redis.Seq(ctx)
-		if ctx.Err() == nil || err == nil {
-			l.err = err
-		}
+		seq, err := l.cfg.Redis.Seq(ctx) // at least once, however long it takes: the client bounds it
+		l.err = err
 		l.waited = time.Since(began)
-		if err == nil && seq >= l.end {
+		if err == nil && seq >= l.end || l.waited >= l.cfg.Settle {
 			return
 		}
 		select {

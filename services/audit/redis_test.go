@@ -158,10 +158,13 @@ func TestRedisThatMovesIsCompared(t *testing.T) {
 	}
 	require.NotEqual(t, -1, stayed)
 	gone := v.people[stayed]
+	v.people = append([]queue.Waiting{{Visitor: "nobody", Ticket: 1}}, v.people...) // there was no such entry
+	stayed++
 	v.people = append(append([]queue.Waiting(nil), v.people[:stayed]...), v.people[stayed+1:]...)
 	r = run()
 	require.False(t, r.OK())
-	require.EqualValues(t, 1, r.Redis.Differences, r.Text())
+	require.EqualValues(t, 2, r.Redis.Differences, r.Text())
+	require.Contains(t, r.Text(), "visitor "+Hash("nobody")+" waits in Redis with ticket 1, and not by the log")
 	require.Contains(t, r.Text(), "visitor "+Hash(gone.Visitor)+" waits by the log with ticket")
 }
 

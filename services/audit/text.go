@@ -68,8 +68,8 @@ func (r *Report) Verdict() string {
 		}
 		if wrong++; first == "" {
 			first = f.Title
-			if t := f.Examples[0].Ticket; t > 0 {
-				first += ", first at " + place(t)
+			if len(f.Examples) > 0 && f.Examples[0].Ticket > 0 {
+				first += ", first at " + place(f.Examples[0].Ticket)
 			}
 		}
 	}

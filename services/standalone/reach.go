@@ -2,6 +2,7 @@ package standalone
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -63,6 +64,26 @@ func (r Reach) OpenLog(ctx context.Context, logger *zap.Logger) (log *linelog.Lo
 		return nil, nil, errors.Join(fmt.Errorf("no broker answers: %w", err), closed())
 	}
 	return log, closed, nil
+}
+
+// Seen is how far a queue's log had come, and which topic it was, by the witness in the data folder; zero where there is
+// none, as with Kafka.
+func (r Reach) Seen(id queue.ID) (topic string, seq queue.Ticket, err error) {
+	if len(r.Kafka) > 0 {
+		return "", 0, nil
+	}
+	b, err := os.ReadFile(filepath.Join(r.Data, "witness.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", 0, nil
+	}
+	all := map[queue.ID]seen{}
+	if err == nil {
+		err = json.Unmarshal(b, &all)
+	}
+	if err != nil {
+		return "", 0, fmt.Errorf("reading what the log's witness saw: %w", err)
+	}
+	return all[id].Topic, all[id].Seq, nil
 }
 
 // NoQueue makes linelog.ErrNoQueue into what a person can act on.

@@ -58,6 +58,9 @@ func (c *auditCmd) Run(ctx context.Context, s streams) (err error) {
 		}
 		return err
 	}
+	if cfg.WasTopic, cfg.AtLeast, err = c.Seen(id); err != nil {
+		return err
+	}
 	rdb, err := c.DialRedis()
 	if err != nil {
 		return err

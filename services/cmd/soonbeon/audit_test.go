@@ -121,6 +121,12 @@ func TestAuditOfABrokenLog(t *testing.T) {
 	require.Equal(t, 1, code)
 	require.Contains(t, out, "record 4 (offset 3)")
 	require.Contains(t, out, "BROKEN      people were passed, first at record 4 (offset 3)")
+
+	require.NoError(t, os.WriteFile(filepath.Join(data, "witness.json"), []byte(`{"main":{"topic":"","seq":9,"served":0}}`), 0o600))
+	out, code, err = soonbeon(t, "audit", "--data", data)
+	require.NoError(t, err)
+	require.Equal(t, 1, code)
+	require.Contains(t, out, "it ends with ticket 4, and ticket 9 was seen")
 }
 
 func TestAuditWithoutALog(t *testing.T) {
