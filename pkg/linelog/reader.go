@@ -36,7 +36,6 @@ type Reader struct {
 
 	client       *kgo.Client // nil until the first Next, and while it is made anew
 	clientMu     sync.Mutex  // Close against the making of a client
-	checked      bool        // the log was looked at since the last records
 	lastLook     time.Time
 	skippedOnce  bool
 	ended        error // a *TroubleError: stays
