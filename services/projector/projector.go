@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/soonbeon/soonbeon/pkg/line"
 	"github.com/soonbeon/soonbeon/pkg/linelog"
 	"github.com/soonbeon/soonbeon/pkg/queue"
 	"github.com/soonbeon/soonbeon/pkg/redisline"
@@ -28,6 +29,9 @@ type View interface {
 type Config struct {
 	Queues []queue.ID
 	View   func(queue.ID) View
+	// FarBehind is how many records a view may lack and still be applied to; one that lacks more is loaded at once. 0:
+	// DefaultFarBehind.
+	FarBehind int64
 }
 
 // Service projects the queues that the group assigns to it. It is a lifecycle.Service.
@@ -50,6 +54,9 @@ type Service struct {
 func New(cfg Config, log *linelog.Log, logger *zap.Logger, reg prometheus.Registerer) (*Service, error) {
 	if len(cfg.Queues) == 0 {
 		return nil, errors.New("projector: no queue is given")
+	}
+	if cfg.FarBehind <= 0 {
+		cfg.FarBehind = DefaultFarBehind
 	}
 	return &Service{cfg: cfg, log: log, logger: logger, metrics: newMetrics(reg), runs: map[queue.ID]*projection{}, done: make(chan struct{})}, nil
 }
@@ -75,7 +82,7 @@ func (s *Service) Start(ctx context.Context) error {
 func (s *Service) assigned(ctx context.Context, id queue.ID) {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &projection{id: id, view: s.cfg.View(id), log: s.log, logger: s.logger.With(zap.String("queue", string(id))),
-		metrics: s.metrics, cancel: cancel, done: make(chan struct{})}
+		metrics: s.metrics, far: s.cfg.FarBehind, cancel: cancel, done: make(chan struct{})}
 	s.mu.Lock()
 	s.runs[id] = p
 	s.mu.Unlock()
@@ -140,8 +147,14 @@ type projection struct {
 	log     *linelog.Log
 	logger  *zap.Logger
 	metrics *metrics
+	far     int64
 	cancel  context.CancelFunc
 	done    chan struct{}
+
+	// Only the running goroutine's.
+	failedLoads int        // one after another
+	folded      *line.Line // what could not be loaded yet; nil: nothing
+	foldedOf    string     // its topic
 
 	mu  sync.Mutex
 	err error
@@ -215,6 +228,9 @@ func (p *projection) project(ctx context.Context) error {
 		}
 	}
 	for {
+		if seq, err = p.rebuild(ctx, seq, topic); err != nil {
+			return err
+		}
 		next, err := p.from(ctx, seq, topic)
 		if err != nil {
 			return err
@@ -232,15 +248,37 @@ func (p *projection) seq(ctx context.Context) (queue.Ticket, error) {
 	return p.view.Seq(ctx)
 }
 
+// idleCheck is how long no record may come before the view is asked where it is. A reader looks after its log every 5 s
+// that nothing comes, and must be left the time to.
+const idleCheck = 7 * time.Second
+
+// next reads on; none come for idleCheck: none are returned.
+func (p *projection) next(ctx context.Context, r *linelog.Reader) ([]queue.Record, error) {
+	wait, cancel := context.WithTimeout(ctx, idleCheck)
+	defer cancel()
+	recs, err := r.Next(wait)
+	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return nil, nil
+	}
+	return recs, err
+}
+
 // from applies what follows ticket seq until the view refuses, and returns where it is then.
 func (p *projection) from(ctx context.Context, seq queue.Ticket, topic string) (queue.Ticket, error) {
 	r := p.log.NewReader(p.id, seq, topic)
 	defer r.Close()
 	q := string(p.id)
 	for {
-		recs, err := r.Next(ctx)
+		recs, err := p.next(ctx, r)
 		if err != nil {
 			return 0, err
+		}
+		if len(recs) == 0 { // a view that went back in time while nobody comes would be found out by the next who does
+			now, err := p.seq(ctx)
+			if err != nil || now != seq {
+				return now, err
+			}
+			continue
 		}
 		began := time.Now()
 		call, cancel := context.WithTimeout(ctx, callTimeout)
@@ -254,6 +292,7 @@ func (p *projection) from(ctx context.Context, seq queue.Ticket, topic string) (
 			return now, nil
 		}
 		p.fail(nil)
+		p.failedLoads = 0
 		seq = now
 		p.metrics.applied.WithLabelValues(q).Add(float64(len(recs)))
 		p.metrics.seq.WithLabelValues(q).Set(float64(seq))
