@@ -31,7 +31,7 @@ type Config struct {
 	CommandTimeout time.Duration `help:"A command that takes longer is ended, with its children." default:"1m"`
 	KeepData       bool          `help:"The drill's own Redis comes back with its data, not empty." env:"-"`
 
-	Visitors   int           `help:"How many come; 0: 50,000, or 11,000 before the drill's own system." default:"0" short:"n"`
+	Visitors   int           `help:"How many come; 0: 50,000, or 10,000 before the drill's own system." default:"0" short:"n"`
 	Rate       float64       `help:"How many arrive in a second; 0: as fast as the target answers, or 350 before the drill's own system." default:"0" env:"-"`
 	ExpectRate float64       `help:"The queue's rate, people a second: more than this and one batch in a second is a failure. 0: not checked, or 175 for the drill's own system, which runs at it." default:"0"`
 	Pollers    int           `help:"How many more stand in line to watch: each asks again and again, and comes again when it was let in, until all is as before; 1 to 10,000." default:"1000"`
@@ -76,7 +76,7 @@ func (c Config) withDefaults() Config {
 		c.Queue = "main"
 	}
 	if c.own() {
-		first(&c.Visitors, 11_000)
+		first(&c.Visitors, 10_000)
 		if c.Rate == 0 {
 			c.Rate = 350
 		}

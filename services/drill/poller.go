@@ -30,10 +30,11 @@ const (
 
 // What pollers see broken; the names are part of the report.
 const (
-	brokenRose   = "position_rose"    // while its owner only asked
-	brokenBounds = "position_bounds"  // below 1, or above the total
-	brokenAnswer = "answer_malformed" // a success without what the contract promises
-	brokenLost   = "lost"             // acknowledged, and told that the wait is over without having been let in
+	brokenRose    = "position_rose"    // while its owner only asked
+	brokenBounds  = "position_bounds"  // below 1, or above the total
+	brokenAnswer  = "answer_malformed" // a success without what the contract promises
+	brokenReceipt = "receipt_refused"  // a receipt that the target itself gave out
+	brokenLost    = "lost"             // acknowledged, and told that the wait is over without having been let in
 )
 
 // Watchers is what the pollers met.
@@ -169,8 +170,8 @@ func (p *pollers) comes(ctx context.Context, i, n int) (receipt string, ok bool)
 			return ack.Receipt, true
 		}
 		p.failed(a, i, "enter")
-		if a.status >= 400 && a.status < 500 && a.status != http.StatusTooManyRequests {
-			return "", false // it won't be let in, however often it asks
+		if a.refused() {
+			return "", false
 		}
 		select {
 		case <-p.enough:
@@ -211,6 +212,10 @@ func (p *pollers) waits(ctx context.Context, i int, receipt string) bool {
 		}
 		if a.status != http.StatusOK {
 			p.failed(a, i, "position")
+			if a.refused() {
+				p.breach(brokenReceipt, "poller %d: its receipt was answered with %s", i+1, a.kind)
+				return false
+			}
 			continue
 		}
 		var at place
@@ -325,6 +330,11 @@ type answer struct {
 	kind       string // where it is no success: "503 view_unavailable", "timeout", …
 	documented bool   // a 503 with a code of ours
 	err        error  // there was no answer
+}
+
+// refused says that asking again helps nothing.
+func (a answer) refused() bool {
+	return a.status >= 400 && a.status < 500 && a.status != http.StatusTooManyRequests && a.status != http.StatusRequestTimeout
 }
 
 func (p *pollers) do(ctx context.Context, method, at, receipt, key string) answer {

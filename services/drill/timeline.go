@@ -88,7 +88,7 @@ type turn struct {
 }
 
 func newTimeline(out io.Writer, start time.Time, pollers int, every time.Duration) *timeline {
-	return &timeline{out: out, start: start, pollers: pollers, window: max(15, int(every*3/2/tenthLength)), failed: map[int]bool{}}
+	return &timeline{out: out, start: start, pollers: pollers, window: max(5, int(every*3/2/tenthLength)), failed: map[int]bool{}}
 }
 
 // say adds a line.

@@ -12,6 +12,14 @@ import (
 // processes are the services that may be taken out of a deployment one by one; none may lean on another's code.
 var processes = []string{"services/enter", "services/projector", "services/issuer", "services/position"}
 
+// composing are the packages that put others together, each for a reason of its own: standalone the services into a process, a
+// drill a system, a crowd and an audit into a rehearsal. What they put together must not lean on them.
+var composing = []string{"services/standalone", "services/drill"}
+
+// watching are those that look at a system from outside. Only who composes or runs them may import them: a service that
+// leaned on what judges it would be judged by itself.
+var watching = []string{"services/load", "services/audit"}
+
 // onlyIn says who may import a thing. Tests are free to: they look at a server from outside.
 var onlyIn = []struct {
 	what    string
@@ -57,6 +65,12 @@ func importProblems(pkgs []goPackage) []string {
 			}
 		}
 		for _, imp := range p.Imports {
+			ours := strings.TrimPrefix(imp, module)
+			for _, dir := range slices.Concat(composing, watching) {
+				if imp != ours && under(ours, dir) && !under(name, dir) && !underAny(name, "services/drill", "services/cmd", "services/e2e") {
+					add("imports %s: only drill, cmd and e2e put it together with others", imp)
+				}
+			}
 			if under(name, "pkg/queue") && strings.Contains(strings.Split(imp, "/")[0], ".") && !strings.HasPrefix(imp, module+"pkg/queue") {
 				add("imports %s: pkg/queue knows only the standard library", imp)
 			}
@@ -117,6 +131,10 @@ func TestImportProblemsAreFound(t *testing.T) {
 		{imports("services/enter", module+"services/enter/sub", module+"services/httpapi"), ""},
 		{imports("services/cmd/soonbeon", module+"services/issuer"), ""},
 		{imports("services/e2e", module+"services/issuer"), ""},
+		{imports("services/drill", module+"services/standalone", module+"services/load", module+"services/audit"), ""},
+		{imports("services/drill", module+"services/issuer"), "only standalone"},
+		{imports("services/issuer", module+"services/audit"), "only drill"},
+		{imports("services/audit", module+"services/standalone"), "only drill"},
 		{imports("pkg/queue", "context", "encoding/json"), ""},
 		{imports("pkg/queue", "go.uber.org/zap"), "standard library"},
 		{imports("pkg/queue", module+"proto/soonbeon/v1"), "standard library"},
