@@ -55,6 +55,16 @@ func (p *ports) release() {
 	p.locks = nil
 }
 
+// Ports are loopback ports that stay free for this process while nothing listens on them, for processes of ours that are
+// killed and come back. The zero value holds none. It is for one goroutine at a time.
+type Ports struct{ held ports }
+
+// Take draws one. It fails only where a thousand draws find none.
+func (p *Ports) Take() (int, error) { return p.held.take() }
+
+// Release gives all of them back.
+func (p *Ports) Release() { p.held.release() }
+
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
 // tryLock takes the exclusive lock of a file, or fails at once. Closing the file, or this process's death, gives it back.
