@@ -31,7 +31,6 @@ type proxy struct {
 	weather weather
 	latency time.Duration
 	cuts    int           // replies still to be cut off
-	cut     int           // that were
 	changed chan struct{} // closed when the weather changes
 	conns   map[*net.TCPConn]bool
 	closed  bool
@@ -63,9 +62,6 @@ func (p *proxy) set(w weather, latency time.Duration) {
 
 // cutReplies lets the server do what the next n requests ask for, and cuts the connection in the middle of its replies.
 func (p *proxy) cutReplies(n int) { p.mu.Lock(); p.cuts = n; p.mu.Unlock() }
-
-// wasCut is how many replies were cut so far.
-func (p *proxy) wasCut() int { p.mu.Lock(); defer p.mu.Unlock(); return p.cut }
 
 func (p *proxy) close() error {
 	p.mu.Lock()
@@ -174,7 +170,6 @@ func (p *proxy) takesCut() bool {
 		return false
 	}
 	p.cuts--
-	p.cut++
 	return true
 }
 
