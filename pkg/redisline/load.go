@@ -28,15 +28,16 @@ type Fold interface {
 // LoadOptions of a Load.
 type LoadOptions struct {
 	Topic    string           // the id of the topic that the fold is of
-	Anyway   bool             // also over a view that is not behind the fold, or of another topic
+	Back     bool             // also over a view that is not behind the fold
+	Anyway   bool             // the same, and over one that was built from another topic
 	Progress func(done int64) // called now and then with how many of those who wait have been put
 }
 
 // Load makes the view the one of fold: those who wait are put beside the view in ticket order, at most queue.MaxBatch in
 // a call, and take its place in one step, with seq and the rest of the state. Until then the view serves and is applied to as
 // ever; so Redis needs room for both. Then it is the view of an empty Redis to which the log was applied up to fold's seq,
-// which is returned, and Apply goes on from there. A view that has come so far by itself is left alone, unless
-// opts.Anyway; then its own seq is returned.
+// which is returned, and Apply goes on from there. A view that has come so far by itself is left alone and its own
+// seq returned, unless opts.Back.
 //
 // Errors: ErrLoading, ErrOtherTopic, ErrLost, ErrAway. After each of them the view is as it was, unless it is ErrAway and the
 // very last reply was the one that was lost.
@@ -86,7 +87,10 @@ type load struct {
 
 func (v *View) newLoad(fold Fold, opts LoadOptions) *load {
 	l := &load{v: v, token: rand.Text(), state: fold.State(), topic: opts.Topic, anyway: "0"}
-	if opts.Anyway {
+	switch {
+	case opts.Anyway:
+		l.anyway = "2"
+	case opts.Back:
 		l.anyway = "1"
 	}
 	l.chunk, l.close = iter.Pull(chunks(fold, v.chunk))

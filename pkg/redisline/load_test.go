@@ -346,7 +346,7 @@ func TestLoadLeavesAViewThatIsAhead(t *testing.T) {
 
 	// An operator wants it all the same.
 	require.NoError(t, rdb.ZAdd(ctx, v.k.line, redis.Z{Score: 1, Member: "intruder"}).Err())
-	seq, err := v.Load(ctx, folded(recs), LoadOptions{Topic: "topic", Anyway: true})
+	seq, err := v.Load(ctx, folded(recs), LoadOptions{Topic: "topic", Back: true})
 	require.NoError(t, err)
 	require.Equal(t, recs[len(recs)-1].Ticket, seq)
 	require.Equal(t, folded(recs).Digest(), digest(t, v))
@@ -358,8 +358,10 @@ func TestLoadOfAnotherTopic(t *testing.T) {
 	_, _, err := v.Apply(ctx, 0, saga(9), "old")
 	require.NoError(t, err)
 	before := contents(t, rdb, "main")
-	_, err = v.Load(ctx, folded(saga(12)), LoadOptions{Topic: "new"})
-	require.ErrorIs(t, err, ErrOtherTopic)
+	for _, back := range []bool{false, true} {
+		_, err = v.Load(ctx, folded(saga(12)), LoadOptions{Topic: "new", Back: back})
+		require.ErrorIs(t, err, ErrOtherTopic)
+	}
 	require.Equal(t, before, contents(t, rdb, "main"))
 	_, err = v.Load(ctx, folded(saga(12)), LoadOptions{Topic: "new", Anyway: true})
 	require.NoError(t, err)

@@ -27,15 +27,12 @@ func Fold(ctx context.Context, log Log, id queue.ID, opts FoldOptions) (folded *
 		return nil, "", err
 	}
 	folded = line.New()
-	return folded, topic, foldOn(ctx, log, id, topic, folded, next-1, opts)
+	return folded, topic, FoldOn(ctx, log, id, topic, folded, next-1, opts)
 }
 
-// FoldOn goes on with folded, which is of the topic with this id, until it has folded ticket to.
-func FoldOn(ctx context.Context, log Log, id queue.ID, topic string, folded *line.Line, to queue.Ticket) error {
-	return foldOn(ctx, log, id, topic, folded, to, FoldOptions{})
-}
-
-func foldOn(ctx context.Context, log Log, id queue.ID, topic string, folded *line.Line, to queue.Ticket, opts FoldOptions) error {
+// FoldOn goes on with folded, which is of the topic with this id, until it has folded all up to ticket to, which is in the
+// log.
+func FoldOn(ctx context.Context, log Log, id queue.ID, topic string, folded *line.Line, to queue.Ticket, opts FoldOptions) error {
 	if folded.State().Seq >= to {
 		return nil
 	}

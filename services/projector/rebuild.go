@@ -55,7 +55,7 @@ func (p *projection) rebuild(ctx context.Context, seq queue.Ticket, topic string
 		if p.foldedOf != topic {
 			return 0, fmt.Errorf("the topic of queue %s was made anew while its log was being folded", p.id)
 		}
-	} else if err := follow.FoldOn(ctx, p.log, p.id, topic, p.folded, next-1); err != nil {
+	} else if err := follow.FoldOn(ctx, p.log, p.id, topic, p.folded, next-1, follow.FoldOptions{}); err != nil {
 		return 0, err
 	}
 	folded, foldedIn := p.folded, time.Since(began)

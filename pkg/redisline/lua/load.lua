@@ -4,7 +4,7 @@
 --       7 load: HASH token, step: whose load is under way, and how many chunks it has put
 --       8 load:line  9 load:keys  10 load:active: what becomes of 1, 3 and 6
 -- ARGV  1 what to do  2 the token of the load  then
---       begin    3 seq to be loaded  4 the topic's id  5 '1': also over a view of another topic, or one that is not behind
+--       begin    3 seq to be loaded  4 the topic's id  5 '1': also over a view that is not behind; '2': and of another topic
 --       put      3 number of the chunk, from 1  4 prefix of the grant keys  5… members, at most 1,000:
 --                  W n (ticket visitor)×n         who waits
 --                  K n (visitor key)×n            digests of idempotency keys
@@ -36,13 +36,12 @@ local holder = call('HGET', LOAD, 'token')
 
 -- unfit says why seq must not take the view's place.
 local function unfit(seq, topic, anyway)
-  if anyway == '1' then return nil end
   local built = call('HGET', STATE, 'topic')
-  if built and built ~= '' and topic ~= '' and built ~= topic then
+  if built and built ~= '' and topic ~= '' and built ~= topic and anyway ~= '2' then
     return {'topic', built}
   end
   local applied = call('GET', SEQ) or '0'
-  if tonumber(applied) >= tonumber(seq) then
+  if tonumber(applied) >= tonumber(seq) and anyway == '0' then
     return {'ahead', applied}
   end
 end
