@@ -15,7 +15,7 @@ type Receipt struct {
 	Queue    queue.ID
 	Visitor  queue.Visitor
 	Ticket   queue.Ticket // 1 or more
-	Ahead    int64        // how many were ahead by the last exact answer; queue.NoAhead where there was none
+	Ahead    int64        // how many were told to be ahead at the most, last; queue.NoAhead where nothing was told
 	IssuedMs int64        // Unix milliseconds, 0 to the end of the year 9999
 }
 

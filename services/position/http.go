@@ -126,22 +126,24 @@ func (s *Service) tellWaiting(c echo.Context, id queue.ID, r pass.Receipt, from 
 		num(`,"etaSeconds":`, int64(a.eta/time.Second))
 	}
 	num(`,"retryAfterMs":`, after.Milliseconds())
+	// The receipt is renewed with whatever was told, exact or not. Else another node that has read less of the log, or a view
+	// that is a moment older, would tell the same person more.
+	r.Ticket, r.Ahead, r.IssuedMs = a.ticket, a.ahead, now.UnixMilli()
+	receipt, err := s.cfg.Keys.SignReceipt(r)
+	if err != nil {
+		return fmt.Errorf("signing a receipt: %w", err)
+	}
 	if a.exact {
-		r.Ticket, r.Ahead, r.IssuedMs = a.ticket, a.ahead, now.UnixMilli()
-		receipt, err := s.cfg.Keys.SignReceipt(r)
-		if err != nil {
-			return fmt.Errorf("signing a receipt: %w", err)
-		}
 		b = append(b, `,"precision":"exact","receipt":"`...)
-		b = append(b, receipt...)
-		b = append(b, `"}`...)
-		if from == httpapi.FromCookie {
-			c.Response().Header().Add("Set-Cookie", httpapi.ReceiptCookie(id, receipt))
-		}
 		s.metrics.exact.Inc()
 	} else {
-		b = append(b, `,"precision":"approximate"}`...)
+		b = append(b, `,"precision":"approximate","receipt":"`...)
 		s.metrics.approximate.Inc()
+	}
+	b = append(b, receipt...)
+	b = append(b, `"}`...)
+	if from == httpapi.FromCookie {
+		c.Response().Header().Add("Set-Cookie", httpapi.ReceiptCookie(id, receipt))
 	}
 	*p = b
 	httpapi.SetRetryAfter(c.Response().Header(), after)

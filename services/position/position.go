@@ -89,8 +89,10 @@ func (q *Queue) ask(ctx context.Context, r pass.Receipt, now time.Time) (answer,
 		return ended(r, gs, moment.Served), nil
 	}
 	a := answer{exact: true, ticket: place.Ticket, ahead: place.Ahead, total: moment.Total, nowServing: max(moment.Served, q.Reading.State().Served)}
-	if r.Ticket == place.Ticket && r.Ahead >= 0 {
-		a.ahead = min(a.ahead, r.Ahead) // a view that is a moment older than the one asked before
+	// A view may be a moment older than the one asked before, or than the log that was told from. What was told once bounds
+	// every later answer, since nobody gets in front; also where an earlier ticket than the receipt's is the one that counts.
+	if place.Ticket <= r.Ticket && r.Ahead >= 0 {
+		a.ahead = min(a.ahead, r.Ahead)
 	}
 	a.total = max(a.total, a.ahead+1)
 	rate, ok := q.Reading.Rate(now, int(q.Settings.PerBatch()))
