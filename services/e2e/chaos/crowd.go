@@ -465,10 +465,11 @@ func (c *crowd) promised() (acks []book.Ack, entries []pass.Entry, leaves map[qu
 	return append(acks, c.acks...), entries, leaves
 }
 
-// takeTold hands over the answers since the last call, and what the crowd found wrong so far.
+// takeTold hands over the answers since the last call, and what the crowd found wrong in that time.
 func (c *crowd) takeTold() (answers []told, broken []string, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	answers, c.told = c.told, nil
-	return answers, append([]string(nil), c.broken...), c.nBroken
+	answers, broken, n = c.told, c.broken, c.nBroken
+	c.told, c.broken, c.nBroken = nil, nil, 0
+	return answers, broken, n
 }

@@ -12,35 +12,44 @@ import (
 )
 
 // judgeEvery is how many cycles pass between two verdicts.
-const judgeEvery = 20
+const judgeEvery = 10
 
 // kill counts cycles: in each, one broker, one enter, one projector, the leading issuer and Redis are killed, at moments
 // of their own within three seconds, and started again. The next begins when all are ready, every replica is in sync, and
-// people enter and are let in.
+// people enter and are let in. What a verdict finds wrong is printed and is the error in the end, after all the cycles.
 func (s *show) kill(ctx context.Context) error {
 	rnd := rand.New(rand.NewPCG(s.seed, 2))
 	began := time.Now()
 	total := kills{}
 	var v *verdict
+	var wrong []error
 	for cycle := 1; cycle <= s.kills || s.c.accepted() < s.entries; cycle++ {
 		done, err := s.cycle(ctx, rnd, cycle)
 		total.add(done)
 		if err == nil {
 			err = s.mended(ctx)
 		}
-		if err == nil && (cycle%judgeEvery == 0 || cycle == s.kills) {
-			v, err = s.judge.verdict(ctx)
-			fmt.Fprintf(s.out, "cycle %d after %v: %v\n", cycle, time.Since(began).Round(time.Second), v)
-		}
 		if err != nil {
 			s.table(total, v, time.Since(began))
-			return fmt.Errorf("cycle %d of seed %d: %w", cycle, s.seed, err)
+			return errors.Join(fmt.Errorf("cycle %d of seed %d: %w", cycle, s.seed, err), errors.Join(wrong...))
+		}
+		if cycle%judgeEvery != 0 {
+			continue
+		}
+		v, err = s.judge.verdict(ctx)
+		fmt.Fprintf(s.out, "cycle %d after %v: %v\n", cycle, time.Since(began).Round(time.Second), v)
+		if err != nil {
+			fmt.Fprintf(s.out, "WRONG: %v\n", err)
+			wrong = append(wrong, fmt.Errorf("cycle %d of seed %d: %w", cycle, s.seed, err))
 		}
 	}
 	v, err := s.judge.verdict(ctx)
+	if err != nil {
+		wrong = append(wrong, fmt.Errorf("at the end: %w", err))
+	}
 	s.table(total, v, time.Since(began))
 	s.summary()
-	return err
+	return errors.Join(wrong...)
 }
 
 // kills are how often each was killed.
