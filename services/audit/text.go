@@ -233,7 +233,7 @@ func (r *Report) redisRow() []Row {
 	case r.Find(RedisAway) != nil, r.Find(RedisAhead) != nil, r.Find(RedisOtherTopic) != nil:
 		return []Row{{"redis", "?", "not compared, see below"}}
 	case d.Differences > 0:
-		return []Row{{"redis", "DIFFERS", fmt.Sprintf("in %s places %s; %s", thousands(d.Differences), at, compared)}}
+		return []Row{{"redis", "DIFFERS", fmt.Sprintf("in %s, %s; %s", plural(d.Differences, "place"), at, compared)}}
 	case r.Trimmed:
 		return []Row{{"redis", "?", at + "; not compared: the log does not hold all who wait"}}
 	}
