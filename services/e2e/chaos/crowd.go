@@ -413,14 +413,12 @@ func (v *visitor) told(r reply) error {
 		return fmt.Errorf("precision %q", r.Precision)
 	case exact && (r.Total == nil || *r.Total < r.Position):
 		return errors.New("the total is below the position")
-	case exact && r.Receipt == "":
-		return errors.New("an exact answer without a receipt")
+	case r.Receipt == "":
+		return errors.New("a place without a renewed receipt")
 	case last >= 0 && r.Ahead > last && !v.loose:
 		return fmt.Errorf("%d ahead (%s) after %d were told", r.Ahead, r.Precision, last)
 	}
-	if exact {
-		v.receipt = r.Receipt
-	}
+	v.receipt = r.Receipt
 	return nil
 }
 

@@ -22,20 +22,21 @@ func TestEachBrokenAnswerIsFound(t *testing.T) {
 	}{
 		{"a good one", "", 4, false, exact},
 		{"the first", "", -1, false, exact},
-		{"an approximate one has no total", "", 4, false, with(func(r *reply) { r.Precision, r.Total, r.Receipt = "approximate", nil, "" })},
+		{"an approximate one has no total", "", 4, false, with(func(r *reply) { r.Precision, r.Total = "approximate", nil })},
 		{"it rises", "4 ahead (exact) after 3", 3, false, exact},
 		{"it rises for who may have been moved back by a request of their own", "", 3, true, exact},
 		{"position and ahead differ", "position 5 with 5 ahead", 9, false, with(func(r *reply) { r.Ahead = 5 })},
 		{"position 0", "position 0", 9, false, with(func(r *reply) { r.Position, r.Ahead = 0, -1 })},
 		{"total below position", "total is below", 9, false, with(func(r *reply) { r.Total = total(4) })},
 		{"no total", "total is below", 9, false, with(func(r *reply) { r.Total = nil })},
-		{"no receipt", "without a receipt", 9, false, with(func(r *reply) { r.Receipt = "" })},
+		{"no receipt", "without a renewed receipt", 9, false, with(func(r *reply) { r.Receipt = "" })},
 		{"precision", `precision "good"`, 9, false, with(func(r *reply) { r.Precision = "good" })},
 	} {
 		v := &visitor{receipt: "old", ticket: 7, ahead: c.last, loose: c.loose}
 		err := v.told(c.r)
 		if c.want == "" {
 			require.NoError(t, err, c.what)
+			require.Equal(t, "new", v.receipt, c.what)
 			require.Equal(t, c.r.Ahead, v.ahead, c.what)
 			continue
 		}
