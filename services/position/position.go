@@ -74,27 +74,37 @@ func (q *Queue) ask(ctx context.Context, r pass.Receipt, now time.Time) (answer,
 	}
 	moment, place, err := q.View.Place(ctx, r.Visitor)
 	if err != nil || moment.Seq < r.Ticket || moment.Seq < q.Reading.Fresh(now) {
-		return q.approximate(r, grant, gs, now)
+		return q.approximate(r, now)
 	}
 	if place.Ticket == 0 { // it does not wait: this node may just not have read yet why
 		ctx, cancel := context.WithTimeout(ctx, catchUp)
 		err := q.Reading.WaitFor(ctx, moment.Seq)
 		cancel()
+		grant, gs = q.Reading.Grant(r.Visitor, now)
+		switch {
+		case gs == line.Live:
+			return answer{state: admitted, grant: grant}, nil
+		case err != nil && (gs == line.NoGrant || grant.Ticket < r.Ticket):
+			return answer{}, errUntold // not read yet, or only an admission from before this place
+		}
+		return ended(r, grant, gs, moment.Served), nil
+	}
+	s := q.Reading.State()
+	if s.Served >= place.Ticket { // this node has read on since it looked first
 		if grant, gs = q.Reading.Grant(r.Visitor, now); gs == line.Live {
 			return answer{state: admitted, grant: grant}, nil
 		}
-		if err != nil && gs == line.NoGrant {
-			return answer{}, errUntold
-		}
-		return ended(r, gs, moment.Served), nil
 	}
-	a := answer{exact: true, ticket: place.Ticket, ahead: place.Ahead, total: moment.Total, nowServing: max(moment.Served, q.Reading.State().Served)}
-	// A view may be a moment older than the one asked before, or than the log that was told from. What was told once bounds
-	// every later answer, since nobody gets in front; also where an earlier ticket than the receipt's is the one that counts.
-	if place.Ticket <= r.Ticket && r.Ahead >= 0 {
-		a.ahead = min(a.ahead, r.Ahead)
+	// A view may be a moment older than the one asked before, or than the log that was told from, here or by another node. What
+	// was told once bounds every later answer, since nobody gets in front; also where an earlier ticket than the receipt's is the
+	// one that counts. And what this node has read bounds it too.
+	last := queue.NoAhead
+	if place.Ticket <= r.Ticket {
+		last = r.Ahead
 	}
-	a.total = max(a.total, a.ahead+1)
+	a := answer{exact: true, ticket: place.Ticket, nowServing: max(moment.Served, s.Served),
+		ahead: min(place.Ahead, queue.AheadBound(place.Ticket, s.Served, last))}
+	a.total = max(moment.Total, a.ahead+1)
 	rate, ok := q.Reading.Rate(now, int(q.Settings.PerBatch()))
 	if !ok || rate > q.Settings.Rate {
 		rate = q.Settings.Rate
@@ -103,8 +113,12 @@ func (q *Queue) ask(ctx context.Context, r pass.Receipt, now time.Time) (answer,
 	return a, nil
 }
 
-// ended tells why somebody does not wait any more. Who was admitted too long ago to be remembered is below served.
-func ended(r pass.Receipt, gs line.GrantState, served queue.Ticket) answer {
+// ended tells why somebody does not wait any more. Who was admitted too long ago to be remembered is below served. A grant
+// that was over before the receipt was issued is of an earlier visit: since then its holder came again.
+func ended(r pass.Receipt, grant queue.Grant, gs line.GrantState, served queue.Ticket) answer {
+	if gs != line.NoGrant && grant.Ticket < r.Ticket && grant.ExpiresMs <= r.IssuedMs {
+		gs = line.NoGrant
+	}
 	switch {
 	case gs == line.Released:
 		return answer{state: over, reason: "released"}
@@ -119,11 +133,16 @@ func ended(r pass.Receipt, gs line.GrantState, served queue.Ticket) answer {
 // A node that hears nothing from the log can't know whether others still let people through. The position stands still then:
 // counting served on, as if they did, would tell people less than the truth where nobody is let through, and more again
 // afterwards. Only the wait, which is said to be a reckoning, goes on, for goesOn at the most.
-func (q *Queue) approximate(r pass.Receipt, grant queue.Grant, gs line.GrantState, now time.Time) (answer, error) {
+func (q *Queue) approximate(r pass.Receipt, now time.Time) (answer, error) {
+	// The state first: whoever it counts as served is in the grants that are read after it.
 	s := q.Reading.State()
+	grant, gs := q.Reading.Grant(r.Visitor, now)
+	if gs == line.Live { // admitted while the view was asked
+		return answer{state: admitted, grant: grant}, nil
+	}
 	if r.Ticket <= s.Served {
 		if gs != line.NoGrant && grant.Ticket >= r.Ticket {
-			return ended(r, gs, s.Served), nil
+			return ended(r, grant, gs, s.Served), nil
 		}
 		// Admitted long ago, or moved back by another entry: only a view of the line knows.
 		return answer{}, errUntold

@@ -76,7 +76,7 @@ func TestFault03_ANumberDoesNotRiseFromNodeToNode(t *testing.T) {
 	lagging := &Queue{View: noView{}, Reading: fixed{served: 5000}}
 	restarted := &Queue{View: stale, Reading: fixed{served: 5046}}
 	// An earlier ticket of the same request counts, as the view alone knows.
-	retransmitted := &Queue{View: place{stale.moment, queue.Place{Ticket: 5200, Ahead: 820}}, Reading: fixed{served: 5046}}
+	retransmitted := &Queue{View: place{stale.moment, queue.Place{Ticket: 5200, Ahead: 820}}, Reading: fixed{served: 5000}}
 
 	for name, second := range map[string]*Queue{"lagging": lagging, "restarted": restarted, "retransmitted": retransmitted} {
 		receipt, err := keys.SignReceipt(pass.Receipt{Queue: "main", Visitor: "v", Ticket: 5218, Ahead: queue.NoAhead, IssuedMs: 1})
@@ -94,7 +94,7 @@ func TestFault03_ANumberDoesNotRiseFromNodeToNode(t *testing.T) {
 	}
 
 	// Who was moved back, by an entry of their own, is told so.
-	moved := &Queue{View: place{stale.moment, queue.Place{Ticket: 5290, Ahead: 890}}, Reading: fixed{served: 5046}}
+	moved := &Queue{View: place{stale.moment, queue.Place{Ticket: 5290, Ahead: 890}}, Reading: fixed{served: 4300}}
 	receipt, err := keys.SignReceipt(pass.Receipt{Queue: "main", Visitor: "v", Ticket: 5218, Ahead: 171, IssuedMs: 1})
 	require.NoError(t, err)
 	require.EqualValues(t, 890, ask(moved, receipt).Ahead)
