@@ -3,6 +3,9 @@ package standalone
 import (
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/soonbeon/soonbeon/pkg/linelog"
@@ -149,10 +152,47 @@ func (c *Config) parse(roles Roles) (*parsed, error) {
 	if roles == (Roles{Projector: true}) && len(c.Redis) == 0 {
 		bad("--redis", errors.New("needed: a projector applies the log to Redis"))
 	}
+	if roles.HTTP() {
+		bad("--listen", checkAddress(c.Listen))
+	}
+	bad("--admin", checkAddress(c.Admin))
+	for _, o := range c.TrustedOrigins {
+		bad("--trusted-origins", http.NewCrossOriginProtection().AddTrustedOrigin(o))
+	}
+	if c.SASLMechanism == "" && c.SASLUser+c.SASLPassword != "" {
+		bad("--kafka-sasl-mechanism", errors.New("needed with a user or a password"))
+	}
+	// Opened and closed again: nobody is reached for yet, and they know best what is wrong.
+	if !c.Embedded() {
+		if log, err := linelog.Open(c.logConfig(c.Kafka), nil, nil); err != nil {
+			bad("--kafka", err)
+		} else {
+			log.Close()
+		}
+	}
+	if len(c.Redis) > 0 {
+		if rdb, err := redisline.Dial(c.redisConfig()); err != nil {
+			bad("--redis", err)
+		} else {
+			bad("--redis", rdb.Close())
+		}
+	}
 	if c.StartTimeout <= 0 {
 		bad("--start-timeout", errors.New("more than 0"))
 	}
 	return p, errors.Join(errs...)
+}
+
+// checkAddress takes host:port, where the host may be left out.
+func checkAddress(s string) error {
+	_, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return fmt.Errorf("host:port is wanted, not %.80q", s)
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("a port is 0 to 65535, not %.20q", port)
+	}
+	return nil
 }
 
 func (c *Config) logConfig(brokers []string) linelog.Config {
@@ -161,7 +201,7 @@ func (c *Config) logConfig(brokers []string) linelog.Config {
 		l.Replication, l.Retention = 1, -1
 		return l
 	}
-	if c.KafkaFlags.TLS || c.KafkaFlags.CA != "" || c.Cert != "" {
+	if c.KafkaFlags.TLS || c.KafkaFlags.CA != "" || c.Cert != "" || c.Key != "" {
 		l.TLS = &linelog.TLSConfig{CAFile: c.KafkaFlags.CA, CertFile: c.Cert, KeyFile: c.Key}
 	}
 	if c.SASLMechanism != "" {

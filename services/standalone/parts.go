@@ -52,13 +52,20 @@ func (c *caughtUp) Start(ctx context.Context) error {
 		}
 		_, next, err = c.log.Bounds(ctx, c.id)
 	}
-	if err := c.f.WaitFor(ctx, next-1); err != nil {
-		if trouble := c.f.Trouble(); trouble != nil {
-			return trouble
+	for {
+		part, cancel := context.WithTimeout(ctx, askAgain)
+		err := c.f.WaitFor(part, next-1)
+		cancel()
+		if err == nil {
+			return nil
 		}
-		return fmt.Errorf("reading the log of queue %s up to ticket %d: %w", c.id, next-1, err)
+		if trouble := trouble(c.f); trouble != nil {
+			return trouble // does not pass: nobody has to wait for it
+		}
+		if err := ctx.Err(); err != nil {
+			return errors.Join(fmt.Errorf("reading the log of queue %s up to ticket %d: %w", c.id, next-1, err), c.f.Trouble())
+		}
 	}
-	return nil
 }
 
 func (c *caughtUp) Stop(context.Context) error { return nil }

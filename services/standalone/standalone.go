@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,6 +32,7 @@ import (
 type Process struct {
 	*lifecycle.Group
 	opened    []func() error // what New opened, closed last-in-first-out when everything has stopped
+	started   atomic.Bool
 	closed    sync.Once
 	closeErr  error
 	readiness *lifecycle.Readiness
@@ -262,6 +264,9 @@ func (p *Process) close() error {
 
 // Start starts everything in order. When something fails, all is stopped and closed again.
 func (p *Process) Start(ctx context.Context) error {
+	if p.started.Swap(true) {
+		return lifecycle.ErrStarted // and what runs goes on: nothing is closed under it
+	}
 	if err := p.Group.Start(ctx); err != nil {
 		return errors.Join(err, p.close())
 	}
