@@ -407,12 +407,13 @@ func TestCompareWhileRedisMoves(t *testing.T) {
 	f.apply()
 	before, err := f.view.Snapshot(f.soon())
 	require.NoError(t, err)
-	f.broker.AppendMany(main, 4, func(i int) queue.Record {
+	f.broker.AppendMany(main, 5, func(i int) queue.Record {
 		return []queue.Record{
 			{Kind: queue.Left, Visitor: "v1"},
 			{Kind: queue.Entered, Visitor: "v2"},  // moves back to ticket 12
 			{Kind: queue.Entered, Visitor: "new"}, // ticket 13
 			{Kind: queue.Left, Visitor: "new"},
+			{Kind: queue.Entered, Visitor: "late"}, // ticket 15, and waits
 		}[i]
 	})
 	f.apply()

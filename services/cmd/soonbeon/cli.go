@@ -31,6 +31,7 @@ type cli struct {
 	Position    positionCmd    `cmd:"" help:"Run the position service: tells people where they stand, and hands out entry tokens."`
 	Load        loadCmd        `cmd:"" help:"Send a crowd to a waiting room and check what was promised to it."`
 	Audit       auditCmd       `cmd:"" help:"Prove from the log what happened in a queue, and compare Redis with it; exit code 1 when something is wrong."`
+	Replay      replayCmd      `cmd:"" help:"Rebuild the line in Redis from the log, compare the two, or show the line as it was."`
 	Drill       drillCmd       `cmd:"" help:"Rehearse an outage: break Redis under a crowd, mend it, watch from outside, and prove what happened."`
 	Healthcheck healthcheckCmd `cmd:"" help:"Ask a process on this machine whether it is ready; exit code 1 when not. For container health checks."`
 	Keys        keysCmd        `cmd:"" help:"Print a fresh key for --keys or --site-keys."`
