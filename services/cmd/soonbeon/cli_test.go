@@ -65,7 +65,9 @@ func TestHealthcheck(t *testing.T) {
 	}
 	require.NoError(t, check("--admin="+addr, "--alive"))
 	require.Eventually(t, func() bool { return check("--admin=0.0.0.0:"+port) == nil }, 20*time.Second, 20*time.Millisecond, "what it listens on is not where to ask")
-	unready := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "log: away", http.StatusServiceUnavailable) }))
+	unready := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "log: away", http.StatusServiceUnavailable)
+	}))
 	defer unready.Close()
 	require.ErrorContains(t, check("--admin="+unready.Listener.Addr().String()), "log: away")
 	stop(t, p)
