@@ -78,7 +78,7 @@ func (s *Service) position(c echo.Context) error {
 	}
 	switch a.state {
 	case admitted:
-		return s.tellAdmitted(c, id, receipt.Visitor, a.grant, now)
+		return s.tellAdmitted(c, id, receipt.Visitor, a.grant)
 	case over:
 		s.metrics.over.Inc()
 		return httpapi.WriteRawJSON(c, http.StatusOK, []byte(`{"state":"over","reason":"`+a.reason+`"}`))
@@ -87,9 +87,10 @@ func (s *Service) position(c echo.Context) error {
 	return s.tellWaiting(c, id, receipt, from, a, now)
 }
 
-func (s *Service) tellAdmitted(c echo.Context, id queue.ID, v queue.Visitor, g queue.Grant, now time.Time) error {
-	// The broker's clock may be ahead, and no token begins in the future.
-	since := max(min(g.AdmittedMs, now.UnixMilli()), 0)
+func (s *Service) tellAdmitted(c echo.Context, id queue.ID, v queue.Visitor, g queue.Grant) error {
+	// The broker's clock may be ahead, and no token begins in the future. The clock is asked now, and not when the request came: the
+	// admission may have been read meanwhile, and each answer must give the same token.
+	since := max(min(g.AdmittedMs, s.cfg.Now().UnixMilli()), 0)
 	token, err := s.cfg.Keys.SignEntry(pass.Entry{Queue: id, Visitor: v, Ticket: g.Ticket, AdmittedMs: since, ExpiresMs: g.ExpiresMs})
 	if err != nil {
 		return fmt.Errorf("signing an entry token: %w", err)

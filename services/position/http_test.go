@@ -175,6 +175,23 @@ func TestAdmittedByAClockThatIsAhead(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// The admission is written, and read, while the view is being asked: the token says when that was, as it does for who asks
+// again. With the time of the request it would be another token the second time, and from before people with lower tickets.
+func TestAdmittedWhileTheViewIsAsked(t *testing.T) {
+	f := newFixture(t)
+	f.place = queue.Place{}
+	f.onCatch = func() {
+		f.now = noon.Add(300 * time.Millisecond)
+		f.grant, f.gs = queue.Grant{Ticket: 50, AdmittedMs: at(200 * time.Millisecond), ExpiresMs: at(5 * time.Minute)}, line.Live
+	}
+	a := f.get(t, inMain, bearer(f.receipt(t, "main")))
+	require.Equal(t, "admitted", a.State)
+	e, err := f.keys.VerifyEntry(a.Token, "main", f.now)
+	require.NoError(t, err)
+	require.Equal(t, at(200*time.Millisecond), e.AdmittedMs)
+	require.Equal(t, a.Token, f.get(t, inMain, bearer(f.receipt(t, "main"))).Token)
+}
+
 func TestOverAndUntold(t *testing.T) {
 	f := newFixture(t)
 	f.place, f.onCatch = queue.Place{}, func() {}
