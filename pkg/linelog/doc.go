@@ -27,7 +27,7 @@
 // membership is not a lock: two members can believe for a moment that they lead the same queue. The log decides between
 // them by epoch.
 //
-// Files: codec.go and wire.go (bytes), log.go (topics), production.go (broker settings), client.go (connections),
+// Files: codec.go and wire.go (bytes), log.go and queues.go (topics), production.go (broker settings), client.go (connections),
 // writer.go, lanes.go and limits.go, reader.go and trouble.go, group.go, metrics.go.
 //
 // What isn't obvious:

@@ -61,7 +61,7 @@ func Compare(ctx context.Context, log follow.Log, view View, id queue.ID, progre
 		return nil, err
 	}
 	if snap.After.Seq < snap.Before.Seq {
-		return nil, errors.New("Redis went back in time while it was read (it is being rebuilt, or was restored); try again")
+		return nil, errors.New("the view in Redis went back in time while it was read (it is being rebuilt, or was restored); try again")
 	}
 	first, next, err := log.Bounds(ctx, id)
 	if err != nil {

@@ -44,7 +44,7 @@ func (p Progress) tell(step Step) func(done, total int64) {
 }
 
 // ErrKnowsMore says that a view knows of what the log does not; nothing was changed.
-var ErrKnowsMore = errors.New("Redis knows more than the log")
+var ErrKnowsMore = errors.New("the view in Redis knows more than the log")
 
 // Rebuilt says what a Rebuild did.
 type Rebuilt struct {
