@@ -88,9 +88,10 @@ func (s *Service) position(c echo.Context) error {
 }
 
 func (s *Service) tellAdmitted(c echo.Context, id queue.ID, v queue.Visitor, g queue.Grant) error {
-	// The broker's clock may be ahead, and no token begins in the future. The clock is asked now, and not when the request came: the
-	// admission may have been read meanwhile, and each answer must give the same token.
-	since := max(min(g.AdmittedMs, s.cfg.Now().UnixMilli()), 0)
+	// Each answer gives the same token, dated by its admission. The broker's clock may be ahead of this one's: as far as gates
+	// forgive it, the date stays; beyond, no gate would let in by it. And it is before the end, or it can't be signed.
+	forgiven := s.cfg.Now().Add(pass.Leeway).UnixMilli()
+	since := max(min(g.AdmittedMs, forgiven, g.ExpiresMs-1), 0)
 	token, err := s.cfg.Keys.SignEntry(pass.Entry{Queue: id, Visitor: v, Ticket: g.Ticket, AdmittedMs: since, ExpiresMs: g.ExpiresMs})
 	if err != nil {
 		return fmt.Errorf("signing an entry token: %w", err)

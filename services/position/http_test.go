@@ -165,14 +165,27 @@ func TestAdmitted(t *testing.T) {
 	require.EqualValues(t, 2, testutil.ToFloat64(f.service.metrics.admitted))
 }
 
-// The brokers' clock is an hour ahead of the issuer's and of this node's: the token holds now.
+// The brokers' clock is ahead of the issuer's and of this node's. A little, and the token is the same whenever it is asked for;
+// by an hour, or by more than the grant lasts, and the token holds all the same.
 func TestAdmittedByAClockThatIsAhead(t *testing.T) {
-	f := newFixture(t)
-	f.grant, f.gs = queue.Grant{Ticket: 50, AdmittedMs: at(time.Hour), ExpiresMs: at(5 * time.Minute)}, line.Live
-	a := f.get(t, inMain, bearer(f.receipt(t, "main")))
-	require.Equal(t, 200, a.http)
-	_, err := f.keys.VerifyEntry(a.Token, "main", noon)
-	require.NoError(t, err)
+	for _, tc := range []struct{ ahead, lasts, dated time.Duration }{
+		{20 * time.Second, 5 * time.Minute, 20 * time.Second},
+		{20 * time.Second, time.Second, time.Second - time.Millisecond},
+		{time.Hour, 5 * time.Minute, pass.Leeway},
+	} {
+		f := newFixture(t)
+		f.grant, f.gs = queue.Grant{Ticket: 50, AdmittedMs: at(tc.ahead), ExpiresMs: at(tc.lasts)}, line.Live
+		a := f.get(t, inMain, bearer(f.receipt(t, "main")))
+		require.Equal(t, 200, a.http)
+		e, err := f.keys.VerifyEntry(a.Token, "main", noon)
+		require.NoError(t, err)
+		require.Equal(t, at(tc.dated), e.AdmittedMs)
+		f.now = noon.Add(500 * time.Millisecond)
+		again := f.get(t, inMain, bearer(f.receipt(t, "main")))
+		if tc.ahead < pass.Leeway {
+			require.Equal(t, a.Token, again.Token)
+		}
+	}
 }
 
 // The admission is written, and read, while the view is being asked: the token says when that was, as it does for who asks
