@@ -72,7 +72,7 @@ type timeline struct {
 	sum     int64
 	turn    *turn
 	entered int64
-	frozen  bool
+	frozen  bool // there is nothing more to see
 }
 
 type letIn struct {
@@ -170,7 +170,9 @@ func (t *timeline) tick(now time.Time) {
 	if t.broke.IsZero() {
 		return
 	}
-	t.judgePrecision(now)
+	if !t.frozen { // afterwards few answers come, and a stray one would be most of them
+		t.judgePrecision(now)
+	}
 	if t.turn != nil && (t.turn.admitted && now.Sub(t.turn.at) >= looksOn || now.Sub(t.turn.at) >= givesUp) {
 		t.tellTurn()
 	}

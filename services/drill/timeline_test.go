@@ -100,9 +100,10 @@ func TestTimelineTellsAWholeOutage(t *testing.T) {
 		[]int64{*seen.ApproximateAfterMs, *seen.DirectAfterMs, *seen.ExactAfterMs, *seen.BackAfterMs, seen.LongestPauseMs, seen.HighestSecond})
 	require.Empty(t, s.unseen())
 
-	s.leads = false
+	s.leads, s.exact = false, false
 	s.runs(10 * time.Second)
 	s.admitted(s.epoch, 500)
+	require.Len(t, s.lines(), 4, "afterwards few answers come, and a stray one would be most of them")
 	seen, _, _ = s.figures()
 	require.Equal(t, int64(2600), seen.LongestPauseMs, "what comes after the end is not the outage's")
 	require.Equal(t, int64(100), seen.HighestSecond)
