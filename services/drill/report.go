@@ -120,7 +120,7 @@ func kinds(errors []load.ErrorCount) string {
 // it since the drill began.
 func (r *Report) judge(a *audit.Report, inLog int64) {
 	r.Audit = a
-	if false {
+	if !a.OK() {
 		r.Wrong = append(r.Wrong, "the audit: "+a.Wrongs())
 	}
 	if acknowledged := r.Pollers.Came + r.accepted(); inLog < acknowledged {
