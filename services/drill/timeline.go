@@ -146,6 +146,9 @@ func (t *timeline) breaks(now time.Time) {
 func (t *timeline) mends(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.turn != nil && t.turn.admitted { // in the order in which it happened
+		t.tellTurn()
+	}
 	t.mended = now
 }
 
