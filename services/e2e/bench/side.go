@@ -210,7 +210,7 @@ func writerOpts(brokers []string) []kgo.Opt {
 		kgo.DisableClientMetrics(),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.ProducerLinger(0),
+		kgo.ProducerLinger(2 * time.Millisecond),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.MaxBufferedRecords(linelog.DefaultMaxBuffered),
 		kgo.MaxBufferedBytes(linelog.DefaultMaxBufferedBytes),
