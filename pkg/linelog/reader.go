@@ -17,6 +17,9 @@ import (
 const (
 	// fetchWait is how long a broker holds a fetch that has nothing to give. Long is cheap; it delays nothing.
 	fetchWait = 2 * time.Second
+	// Of a reader in no hurry: a fetch waits for so much, or so long.
+	unhurriedBytes = 256 << 10
+	unhurriedWait  = 500 * time.Millisecond
 	// idleCheck is how long a reader without records waits before it looks whether the log is still the same.
 	idleCheck = 5 * time.Second
 	// errorCheck is the least time between two such looks when fetching fails.
@@ -37,6 +40,7 @@ type Reader struct {
 	client       *kgo.Client // nil until the first Next, and while it is made anew
 	clientMu     sync.Mutex  // Close against the making of a client
 	lastLook     time.Time
+	unhurried    bool
 	skippedOnce  bool
 	ended        error // a *TroubleError: stays
 	backoffFails int
@@ -50,6 +54,13 @@ func (l *Log) NewReader(id queue.ID, after queue.Ticket, topicID string) *Reader
 		log: l, id: id, topicID: topicID, after: max(after, 0), ctx: ctx, cancel: cancel,
 		logger: l.logger.WithOptions(sampled()).With(zap.String("queue", string(id))),
 	}
+}
+
+// Unhurried makes the reader wait for a good many records, half a second at the most, before Next returns some: for those who
+// only want to know roughly how far the log is, and should not cost the brokers a fetch for each record. Before the first Next.
+func (r *Reader) Unhurried() *Reader {
+	r.unhurried = true
+	return r
 }
 
 // After returns the last ticket that Next delivered, or the one that reading was to start after.
@@ -170,12 +181,16 @@ func (r *Reader) take(fetches kgo.Fetches) []queue.Record {
 }
 
 func (r *Reader) makeClient() error {
+	wait, least := fetchWait, int32(1)
+	if r.unhurried {
+		wait, least = unhurriedWait, unhurriedBytes
+	}
 	client, err := r.log.newClient(
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{TopicOf(r.id): {0: kgo.NewOffset().At(int64(r.after))}}),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.KeepRetryableFetchErrors(),
-		kgo.FetchMaxWait(fetchWait),
-		kgo.FetchMinBytes(1),
+		kgo.FetchMaxWait(wait),
+		kgo.FetchMinBytes(least),
 		kgo.FetchMaxBytes(16<<20),
 		kgo.FetchMaxPartitionBytes(4<<20),
 	)

@@ -300,3 +300,29 @@ func BenchmarkRead(b *testing.B) {
 	}
 	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "records/s")
 }
+
+// A reader in no hurry gets what came meanwhile together, half a second later at the most, and everything.
+func TestUnhurriedReaderWaitsForMore(t *testing.T) {
+	b := linelogtest.Start(t)
+	log := b.Log(t)
+	ensure(t, log, "main")
+	r := log.NewReader("main", 0, "").Unhurried()
+	defer r.Close()
+	began := time.Now()
+	for _, n := range []int{5, 1} {
+		b.AppendMany("main", n, func(int) queue.Record { return queue.Record{Kind: queue.Entered, Visitor: "v"} })
+		for n > 0 {
+			recs, err := r.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			n -= len(recs)
+		}
+		if n != 0 {
+			t.Fatalf("%d records more than were written", -n)
+		}
+	}
+	if d := time.Since(began); d < 400*time.Millisecond {
+		t.Errorf("two single fetches took %v: neither waited for more", d)
+	}
+}

@@ -20,6 +20,13 @@ type bounded interface {
 	Bounds(ctx context.Context, id queue.ID) (first, next queue.Ticket, err error)
 }
 
+// unhurried reads a log without asking for each record as it comes.
+type unhurried struct{ *linelog.Log }
+
+func (u unhurried) NewReader(id queue.ID, after queue.Ticket, topicID string) *linelog.Reader {
+	return u.Log.NewReader(id, after, topicID).Unhurried()
+}
+
 // trouble is what keeps a log from being followed and does not pass by itself; nil otherwise.
 func trouble(f *follow.Follower) error {
 	var t *linelog.TroubleError

@@ -203,8 +203,12 @@ func (proc *Process) views(ctx context.Context, cfg Config, roles Roles, p *pars
 	} else {
 		v.asked = func(id queue.ID) position.View { return proc.followers[id] }
 	}
+	var source follow.Log = log
+	if !roles.Issuer && !roles.Position {
+		source = unhurried{log} // it is read for hints and for trouble alone
+	}
 	for _, id := range p.ids {
-		f := newFollower(id, log, logger.Named("follow"), metrics)
+		f := newFollower(id, source, logger.Named("follow"), metrics)
 		proc.followers[id] = f
 		proc.Add("follower of "+string(id), f)
 		proc.Add("reading of "+string(id), &caughtUp{id: id, log: log, f: f, timeout: cfg.StartTimeout})
