@@ -78,6 +78,20 @@ type RedisFlags struct {
 	CA       string `help:"File of the certificates to trust (PEM)." name:"ca" type:"path"`
 }
 
+// GCPercent is what the garbage collector's GOGC should be in a process of these roles, where nobody has set it. A process that
+// does not keep the line lives on a few megabytes and makes much that is short-lived, so with Go's 100 it collects many times a
+// second; at 400 it takes some tens of megabytes instead. Who keeps the line stays at 100: there the heap is people.
+func (c *Config) GCPercent(roles Roles) int {
+	if roles.keepsLine(c) {
+		return 100
+	}
+	return 400
+}
+
+// keepsLine says whether the process folds the line into its own memory. An issuer does so even with Redis, since it goes on
+// from there when Redis dies; who only takes people in has no use for it.
+func (r Roles) keepsLine(c *Config) bool { return r.Issuer || r.Position && len(c.Redis) == 0 }
+
 // Embedded says that there is no Kafka: the log is in the data folder.
 func (c *Config) Embedded() bool { return len(c.Kafka) == 0 }
 

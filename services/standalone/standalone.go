@@ -177,10 +177,8 @@ type views struct {
 // Redis, of the line where somebody asks for it.
 func (proc *Process) views(ctx context.Context, cfg Config, roles Roles, p *parsed, log *linelog.Log, logger *zap.Logger, reg prometheus.Registerer) (*views, error) {
 	metrics := follow.NewMetrics(reg)
-	// An issuer keeps the line even with Redis, since it goes on from there when Redis dies. Who only takes people in has no
-	// use for it.
 	newFollower := follow.New
-	if roles.Issuer || roles.Position && len(cfg.Redis) == 0 {
+	if roles.keepsLine(&cfg) {
 		newFollower = follow.NewLine
 	}
 	v := &views{}

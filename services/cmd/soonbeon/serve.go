@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -19,6 +21,9 @@ func serve(ctx context.Context, s streams, cfg standalone.Config, roles standalo
 	began := time.Now()
 	logger := newLogger(s, cfg)
 	defer func() { _ = logger.Sync() }()
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(cfg.GCPercent(roles))
+	}
 	p, err := standalone.New(ctx, cfg, roles, logger)
 	if err != nil {
 		return err

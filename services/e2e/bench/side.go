@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"runtime/pprof"
 	"strconv"
 	"strings"
@@ -227,6 +228,7 @@ func serveShipped(spec sideSpec) (addr string, stop func() error, err error) {
 	if err != nil {
 		return "", nil, err
 	}
+	debug.SetGCPercent(spec.Config.GCPercent(spec.Roles)) // as the command does
 	p, err := standalone.New(ctx, spec.Config, spec.Roles, logger)
 	if err != nil {
 		return "", nil, err
