@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/soonbeon/soonbeon/pkg/lifecycle"
 	"github.com/soonbeon/soonbeon/pkg/linelog"
 	"github.com/soonbeon/soonbeon/pkg/queue"
 	"github.com/soonbeon/soonbeon/pkg/redisline"
@@ -217,7 +218,7 @@ func (r *run) watch(ctx context.Context) {
 // operate breaks and mends at their times. What was broken is mended also when ctx ends before its time. It returns false
 // when the breaking failed; then, too, it mends, since something may be half broken.
 func (r *run) operate(ctx context.Context) bool {
-	if !wait(ctx, time.Until(r.start.Add(r.cfg.BreakAt))) {
+	if lifecycle.Pause(ctx, time.Until(r.start.Add(r.cfg.BreakAt))) != nil {
 		return true
 	}
 	r.pollers.outageBegins()
@@ -226,7 +227,7 @@ func (r *run) operate(ctx context.Context) bool {
 	r.steps[0] = r.step(ctx, "break", what, do)
 	whole := r.steps[0].Error == ""
 	if whole {
-		wait(ctx, time.Until(r.start.Add(r.cfg.MendAt)))
+		_ = lifecycle.Pause(ctx, time.Until(r.start.Add(r.cfg.MendAt)))
 	}
 	what, do = r.sys.hands.mends()
 	r.mends(time.Now())

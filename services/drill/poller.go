@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/soonbeon/soonbeon/pkg/lifecycle"
 	"github.com/soonbeon/soonbeon/pkg/queue"
 	"github.com/soonbeon/soonbeon/services/httpapi"
 	"github.com/soonbeon/soonbeon/services/load"
@@ -125,7 +126,7 @@ func (p *pollers) run(ctx context.Context) {
 	var all sync.WaitGroup
 	for i := range p.n {
 		all.Go(func() {
-			if wait(ctx, p.every*time.Duration(i)/time.Duration(p.n)) {
+			if lifecycle.Pause(ctx, p.every*time.Duration(i)/time.Duration(p.n)) == nil {
 				p.play(ctx, i)
 			}
 		})
@@ -178,7 +179,7 @@ func (p *pollers) comes(ctx context.Context, i, n int) (receipt string, ok bool)
 			return "", false
 		default:
 		}
-		if !wait(ctx, p.every) {
+		if lifecycle.Pause(ctx, p.every) != nil {
 			return "", false
 		}
 	}
@@ -203,7 +204,7 @@ func (p *pollers) waits(ctx context.Context, i int, receipt string) bool {
 		// On a grid, so that the pollers stay spread over the time of one poll, and that a slow answer is not asked for twice.
 		for next = next.Add(pause); next.Before(time.Now()); next = next.Add(pause) {
 		}
-		if !wait(ctx, time.Until(next)) {
+		if lifecycle.Pause(ctx, time.Until(next)) != nil {
 			return false
 		}
 		a := p.do(ctx, http.MethodGet, p.ask[(i+n)%len(p.ask)], receipt, "")
@@ -402,19 +403,4 @@ func failureOf(err error) string {
 		return "connection lost"
 	}
 	return "no answer"
-}
-
-// wait returns false where ctx ends first.
-func wait(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -2,9 +2,10 @@ package follow
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/soonbeon/soonbeon/pkg/lifecycle"
 )
 
 // Pinger is asked for a sign of life; *linelog.Log is one.
@@ -18,10 +19,7 @@ type Contact struct {
 	log  Pinger
 	last atomic.Int64 // Unix ms of the last sign of life
 
-	mu     sync.Mutex
-	cancel context.CancelFunc
-	once   sync.Once
-	done   chan struct{}
+	loop lifecycle.Loop
 }
 
 // contactEvery is how often the brokers are asked.
@@ -29,48 +27,27 @@ const contactEvery = time.Second
 
 // NewContact makes one that counts from now.
 func NewContact(log Pinger) *Contact {
-	c := &Contact{log: log, done: make(chan struct{})}
+	c := &Contact{log: log}
 	c.last.Store(time.Now().UnixMilli())
 	return c
 }
 
 // Start begins to ask.
 func (c *Contact) Start(context.Context) error {
-	c.once.Do(func() {
-		ctx, cancel := context.WithCancel(context.Background())
-		c.mu.Lock()
-		c.cancel = cancel
-		c.mu.Unlock()
-		go func() {
-			defer close(c.done)
-			for ctx.Err() == nil {
-				call, stop := context.WithTimeout(ctx, contactEvery)
-				if c.log.Ping(call) == nil {
-					c.last.Store(time.Now().UnixMilli())
-				}
-				stop()
-				pause(ctx, contactEvery)
+	return c.loop.Start(func(ctx context.Context) {
+		for ctx.Err() == nil {
+			call, stop := context.WithTimeout(ctx, contactEvery)
+			if c.log.Ping(call) == nil {
+				c.last.Store(time.Now().UnixMilli())
 			}
-		}()
+			stop()
+			_ = lifecycle.Pause(ctx, contactEvery)
+		}
 	})
-	return nil
 }
 
 // Stop ends the asking.
-func (c *Contact) Stop(ctx context.Context) error {
-	c.once.Do(func() { close(c.done) })
-	c.mu.Lock()
-	if c.cancel != nil {
-		c.cancel()
-	}
-	c.mu.Unlock()
-	select {
-	case <-c.done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+func (c *Contact) Stop(ctx context.Context) error { return c.loop.Stop(ctx) }
 
 // Silent is how long ago the last sign of life was, 0 where that is no more than two questions.
 func (c *Contact) Silent(now time.Time) time.Duration {

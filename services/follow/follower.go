@@ -37,17 +37,14 @@ type Follower struct {
 	changed chan struct{} // closed and replaced when something was folded, if anybody waits
 	waiters int
 
-	cancel  context.CancelFunc // nil until started
-	stopped bool
-	done    chan struct{}
-
+	loop  lifecycle.Loop
 	topic string // the id of the topic that is followed; only the reading goroutine's
 }
 
 // New makes a Follower that keeps the ledger alone: memory grows with live grants only.
 func New(id queue.ID, log Log, logger *zap.Logger, m *Metrics) *Follower {
 	f := &Follower{id: id, log: log, logger: logger.With(zap.String("queue", string(id))), metrics: m,
-		ledger: line.NewLedger(), changed: make(chan struct{}), done: make(chan struct{})}
+		ledger: line.NewLedger(), changed: make(chan struct{})}
 	return f
 }
 
@@ -60,42 +57,10 @@ func NewLine(id queue.ID, log Log, logger *zap.Logger, m *Metrics) *Follower {
 }
 
 // Start begins to read in the background; it does not wait for anything.
-func (f *Follower) Start(context.Context) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	switch {
-	case f.stopped:
-		return lifecycle.ErrStopped
-	case f.cancel != nil:
-		return lifecycle.ErrStarted
-	}
-	var ctx context.Context
-	ctx, f.cancel = context.WithCancel(context.Background())
-	go func() {
-		defer close(f.done)
-		f.run(ctx)
-	}()
-	return nil
-}
+func (f *Follower) Start(context.Context) error { return f.loop.Start(f.run) }
 
 // Stop ends the reading and waits for it.
-func (f *Follower) Stop(ctx context.Context) error {
-	f.mu.Lock()
-	switch {
-	case f.cancel != nil:
-		f.cancel()
-	case !f.stopped:
-		close(f.done)
-	}
-	f.stopped = true
-	f.mu.Unlock()
-	select {
-	case <-f.done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+func (f *Follower) Stop(ctx context.Context) error { return f.loop.Stop(ctx) }
 
 // retryAfter is the pause after something that may pass by itself.
 const retryAfter = 500 * time.Millisecond
@@ -113,7 +78,7 @@ func (f *Follower) run(ctx context.Context) {
 		case before == nil:
 			f.logger.Warn("the log can't be read; trying again", zap.Error(err))
 		}
-		pause(ctx, retryAfter)
+		_ = lifecycle.Pause(ctx, retryAfter)
 	}
 }
 
@@ -121,15 +86,6 @@ func (f *Follower) run(ctx context.Context) {
 func grave(err error) bool {
 	var trouble *linelog.TroubleError
 	return errors.As(err, &trouble)
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }
 
 func (f *Follower) read(ctx context.Context) error {

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/soonbeon/soonbeon/pkg/lifecycle"
 	"github.com/soonbeon/soonbeon/pkg/line"
 	"github.com/soonbeon/soonbeon/pkg/queue"
 	"github.com/soonbeon/soonbeon/services/follow"
@@ -80,7 +81,7 @@ func (l *leadership) run(ctx context.Context) {
 		}
 		l.logger.Warn("lost the lead while the queue is assigned here; claiming anew", zap.Error(err))
 		// Two who both believe that they are assigned must not claim in step.
-		if !sleep(ctx, 200*time.Millisecond+rand.N(300*time.Millisecond)) {
+		if lifecycle.Pause(ctx, 200*time.Millisecond+rand.N(300*time.Millisecond)) != nil {
 			return
 		}
 	}
@@ -96,17 +97,6 @@ func (l *leadership) answers(ctx context.Context) bool {
 		l.health.switched = time.Now()
 	}
 	return err == nil
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }
 
 // term is one claim: from its record until another one is met.
@@ -165,8 +155,8 @@ func (l *leadership) lead(ctx context.Context) error {
 // issue admits a batch each interval until it is fenced off or ctx ends.
 func (t *term) issue(ctx context.Context) error {
 	for {
-		if !sleep(ctx, time.Until(Next(t.start, time.Now(), t.set.Interval))) {
-			return ctx.Err()
+		if err := lifecycle.Pause(ctx, time.Until(Next(t.start, time.Now(), t.set.Interval))); err != nil {
+			return err
 		}
 		if t.reading.State().Epoch > t.lead.Epoch() {
 			return errFenced
@@ -282,7 +272,7 @@ const probeEvery = 500 * time.Millisecond
 
 // probe watches the shared view until ctx ends, beside the ticks: one that hangs must not delay anybody.
 func (t *term) probe(ctx context.Context) {
-	for sleep(ctx, probeEvery) {
+	for lifecycle.Pause(ctx, probeEvery) == nil {
 		began := time.Now()
 		call, cancel := context.WithTimeout(ctx, viewTimeout)
 		_, err := t.shared.Seq(call)

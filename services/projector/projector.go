@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/soonbeon/soonbeon/pkg/lifecycle"
 	"github.com/soonbeon/soonbeon/pkg/line"
 	"github.com/soonbeon/soonbeon/pkg/linelog"
 	"github.com/soonbeon/soonbeon/pkg/queue"
@@ -105,11 +106,18 @@ func (s *Service) lost(id queue.ID) {
 
 // Trouble is what keeps a projection from going on, nil when all go on. It is meant for readiness.
 func (s *Service) Trouble(context.Context) error {
+	return s.failing(func(error) bool { return true })
+}
+
+// Grave is as Trouble, of what does not pass by itself: not that Redis is away.
+func (s *Service) Grave(context.Context) error { return s.failing(grave) }
+
+func (s *Service) failing(counts func(error) bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var errs []error
 	for id, p := range s.runs {
-		if err := p.failing(); err != nil {
+		if err := p.failing(); err != nil && counts(err) {
 			errs = append(errs, fmt.Errorf("queue %s: %w", id, err))
 		}
 	}
@@ -200,12 +208,8 @@ func (p *projection) run(ctx context.Context) {
 		case before == nil:
 			p.logger.Warn("can't project; trying again", zap.Error(err))
 		}
-		t := time.NewTimer(retryAfter)
-		select {
-		case <-ctx.Done():
-			t.Stop()
+		if lifecycle.Pause(ctx, retryAfter) != nil {
 			return
-		case <-t.C:
 		}
 	}
 }

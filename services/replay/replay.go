@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/soonbeon/soonbeon/pkg/lifecycle"
 	"github.com/soonbeon/soonbeon/pkg/queue"
 	"github.com/soonbeon/soonbeon/pkg/redisline"
 	"github.com/soonbeon/soonbeon/services/follow"
@@ -98,23 +99,12 @@ func Rebuild(ctx context.Context, log follow.Log, view View, id queue.ID, anyway
 				return nil, err
 			}
 		}
-		if err := pause(ctx, retryWait); err != nil {
+		if err := lifecycle.Pause(ctx, retryWait); err != nil {
 			return nil, err
 		}
 	}
 	r.Loading = time.Since(began)
 	return r, r.catchUp(ctx, log, view, id, topic, progress.tell(CatchingUp))
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // catchUp applies what the log has beyond the fold. A projector may do the same at the same time.

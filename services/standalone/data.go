@@ -21,15 +21,22 @@ func openData(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("making the data folder: %w", err)
 	}
-	file := filepath.Join(dir, "VERSION")
-	b, err := os.ReadFile(file)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if other, _ := os.ReadDir(dir); len(other) > 0 {
-			return fmt.Errorf("the data folder %s holds other files and was not made by this program; choose another with --data", dir)
-		}
-		return os.WriteFile(file, []byte(dataVersion+"\n"), 0o600)
-	case err != nil:
+	err := checkVersion(dir)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if other, _ := os.ReadDir(dir); len(other) > 0 {
+		return fmt.Errorf("the data folder %s holds other files and was not made by this program; choose another with --data", dir)
+	}
+	return os.WriteFile(versionFile(dir), []byte(dataVersion+"\n"), 0o600)
+}
+
+func versionFile(dir string) string { return filepath.Join(dir, "VERSION") }
+
+// checkVersion refuses a folder of another version; fs.ErrNotExist where the folder says none.
+func checkVersion(dir string) error {
+	b, err := os.ReadFile(versionFile(dir))
+	if err != nil {
 		return fmt.Errorf("reading the data folder's version: %w", err)
 	}
 	if v := strings.TrimSpace(string(b)); v != dataVersion {

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/soonbeon/soonbeon/pkg/lifecycle"
 	"github.com/soonbeon/soonbeon/pkg/linelog"
 	"github.com/soonbeon/soonbeon/pkg/queue"
 	"github.com/soonbeon/soonbeon/pkg/redisline"
@@ -81,9 +82,7 @@ func (c *caughtUp) Stop(context.Context) error { return nil }
 type settingsWatch struct {
 	rdb    redisline.Client
 	logger *zap.Logger
-	cancel context.CancelFunc
-	once   sync.Once
-	done   chan struct{}
+	loop   lifecycle.Loop
 
 	mu  sync.Mutex
 	err error
@@ -94,7 +93,6 @@ const watchEvery = 30 * time.Second
 
 // first refuses a Redis that evicts. One that is away is no reason not to start: it is only a view.
 func (w *settingsWatch) first(ctx context.Context) error {
-	w.done = make(chan struct{})
 	known, err := redisline.CheckSettings(ctx, w.rdb)
 	switch {
 	case errors.Is(err, redisline.ErrEviction):
@@ -108,26 +106,11 @@ func (w *settingsWatch) first(ctx context.Context) error {
 }
 
 func (w *settingsWatch) Start(context.Context) error {
-	ctx, cancel := context.WithCancel(context.Background())
-	w.mu.Lock()
-	w.cancel = cancel
-	w.mu.Unlock()
-	w.once.Do(func() {
-		go func() {
-			defer close(w.done)
-			tick := time.NewTicker(watchEvery)
-			defer tick.Stop()
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case <-tick.C:
-					w.ask(ctx)
-				}
-			}
-		}()
+	return w.loop.Start(func(ctx context.Context) {
+		for lifecycle.Pause(ctx, watchEvery) == nil {
+			w.ask(ctx)
+		}
 	})
-	return nil
 }
 
 func (w *settingsWatch) ask(ctx context.Context) {
@@ -150,17 +133,4 @@ func (w *settingsWatch) check(context.Context) error {
 	return w.err
 }
 
-func (w *settingsWatch) Stop(ctx context.Context) error {
-	w.once.Do(func() { close(w.done) })
-	w.mu.Lock()
-	if w.cancel != nil {
-		w.cancel()
-	}
-	w.mu.Unlock()
-	select {
-	case <-w.done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+func (w *settingsWatch) Stop(ctx context.Context) error { return w.loop.Stop(ctx) }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -293,6 +294,25 @@ func TestKafkaAwayIsToldWithinTheStartTimeout(t *testing.T) {
 	cfg.StartTimeout = 300 * time.Millisecond
 	_, err := New(soon(t), cfg, Roles{Enter: true}, zap.NewNop())
 	require.ErrorContains(t, err, "can't be had within 300ms")
+}
+
+// Whoever answers requests stays ready while Redis is away, also where it projects as well: else a balancer would take all
+// processes away at the moment when they are wanted most.
+func TestFault26_ReadyWithoutRedis(t *testing.T) {
+	broker := linelogtest.Start(t)
+	p := started(t, kafkaConfig(broker.Addrs()[0], "127.0.0.1:1"), All)
+	enterMain(t, p)
+	away := `soonbeon_projector_failures_total{queue="main"} `
+	require.Eventually(t, func() bool { // the projector has found out
+		_, text := send(t, "GET", "http://"+p.Private()+"/metrics", "", "")
+		return strings.Contains(text, away)
+	}, patience, 20*time.Millisecond)
+	a, text := send(t, "GET", "http://"+p.Private()+"/readyz", "", "")
+	require.Equal(t, 200, a.http, text)
+	broker.Away() // and without Kafka: positions are told as far as they are known
+	a, text = send(t, "GET", "http://"+p.Private()+"/readyz", "", "")
+	require.Equal(t, 200, a.http, text)
+	broker.Back()
 }
 
 // Redis is only a view: a process starts without it, takes people in, and tells them what it can.

@@ -2,11 +2,9 @@ package standalone
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -72,18 +70,8 @@ func (r Reach) Seen(id queue.ID) (topic string, seq queue.Ticket, err error) {
 	if len(r.Kafka) > 0 {
 		return "", 0, nil
 	}
-	b, err := os.ReadFile(filepath.Join(r.Data, "witness.json"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", 0, nil
-	}
-	all := map[queue.ID]seen{}
-	if err == nil {
-		err = json.Unmarshal(b, &all)
-	}
-	if err != nil {
-		return "", 0, fmt.Errorf("reading what the log's witness saw: %w", err)
-	}
-	return all[id].Topic, all[id].Seq, nil
+	all, err := readWitness(witnessFile(r.Data))
+	return all[id].Topic, all[id].Seq, err
 }
 
 // NoQueue makes linelog.ErrNoQueue into what a person can act on.
@@ -106,14 +94,9 @@ func (r Reach) DialRedis() (redisline.Client, error) {
 
 // checkData refuses a folder that is not one of ours, without touching anything.
 func checkData(dir string) error {
-	b, err := os.ReadFile(filepath.Join(dir, "VERSION"))
-	switch v := strings.TrimSpace(string(b)); {
-	case errors.Is(err, fs.ErrNotExist):
+	err := checkVersion(dir)
+	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no log in %s: give the server's data folder with --data, or --kafka", dir)
-	case err != nil:
-		return fmt.Errorf("reading the data folder's version: %w", err)
-	case v != dataVersion:
-		return fmt.Errorf("the data folder %s has version %.20q and this program knows %s: use the newer program", dir, v, dataVersion)
 	}
-	return nil
+	return err
 }

@@ -86,7 +86,11 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 	if err := prepare(ctx, log, cfg, p.ids, logger); err != nil {
 		return nil, err
 	}
-	proc.readiness.Check("log", log.Ping)
+	// Who answers requests stays ready while Kafka or Redis is away: an approximate position, or a 503 that says when to come
+	// again, is better than no process at all behind a balancer.
+	if !roles.HTTP() {
+		proc.readiness.Check("log", log.Ping)
+	}
 
 	// The line: Redis, or in memory.
 	views, err := proc.views(ctx, cfg, roles, p, log, logger, reg)
@@ -104,7 +108,11 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 			return nil, err
 		}
 		proc.Add("projector", s)
-		proc.readiness.Check("projection", s.Trouble)
+		check := s.Trouble
+		if roles.HTTP() {
+			check = s.Grave
+		}
+		proc.readiness.Check("projection", check)
 	}
 	if roles.Issuer {
 		host, _ := os.Hostname()

@@ -8,11 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/soonbeon/soonbeon/pkg/lifecycle"
 	"github.com/soonbeon/soonbeon/pkg/linelog"
 	"github.com/soonbeon/soonbeon/pkg/queue"
 	"github.com/soonbeon/soonbeon/services/follow"
@@ -27,10 +27,7 @@ type witness struct {
 	followers map[queue.ID]*follow.Follower
 	logger    *zap.Logger
 
-	mu     sync.Mutex
-	cancel context.CancelFunc
-	once   sync.Once
-	done   chan struct{}
+	loop   lifecycle.Loop
 	topics map[queue.ID]string
 	last   map[queue.ID]seen // as it was written
 }
@@ -47,20 +44,32 @@ type seen struct {
 const witnessEvery = time.Second
 
 func newWitness(dir string, log *linelog.Log, followers map[queue.ID]*follow.Follower, logger *zap.Logger) *witness {
-	return &witness{file: filepath.Join(dir, "witness.json"), log: log, followers: followers, logger: logger,
-		done: make(chan struct{}), topics: map[queue.ID]string{}, last: map[queue.ID]seen{}}
+	return &witness{file: witnessFile(dir), log: log, followers: followers, logger: logger, topics: map[queue.ID]string{}}
+}
+
+func witnessFile(dir string) string { return filepath.Join(dir, "witness.json") }
+
+// readWitness returns what was seen, nothing where no witness was there yet.
+func readWitness(file string) (map[queue.ID]seen, error) {
+	last := map[queue.ID]seen{}
+	b, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return last, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &last)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading what the log's witness saw: %w (if the log's files are known to be whole, remove %s)", err, file)
+	}
+	return last, nil
 }
 
 // Start compares, once the followers have read the log to its end.
 func (w *witness) Start(ctx context.Context) error {
-	b, err := os.ReadFile(w.file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("reading what the log's witness saw: %w", err)
-	}
-	if err == nil {
-		if err := json.Unmarshal(b, &w.last); err != nil {
-			return fmt.Errorf("%s can't be read (%w): if the log's files are known to be whole, remove it and start again", w.file, err)
-		}
+	var err error
+	if w.last, err = readWitness(w.file); err != nil {
+		return err
 	}
 	var errs []error
 	for id, f := range w.followers {
@@ -82,27 +91,12 @@ func (w *witness) Start(ctx context.Context) error {
 	if len(errs) > 0 {
 		return fmt.Errorf("%w\nput the files back from a copy; or, to go on with what is left and lose those people, remove %s (docs/runbook.md#witness)", errors.Join(errs...), w.file)
 	}
-	w.once.Do(func() {
-		run, cancel := context.WithCancel(context.Background())
-		w.mu.Lock()
-		w.cancel = cancel
-		w.mu.Unlock()
-		go func() {
-			defer close(w.done)
-			tick := time.NewTicker(witnessEvery)
-			defer tick.Stop()
-			for {
-				select {
-				case <-run.Done():
-					w.write()
-					return
-				case <-tick.C:
-					w.write()
-				}
-			}
-		}()
+	return w.loop.Start(func(ctx context.Context) {
+		for lifecycle.Pause(ctx, witnessEvery) == nil {
+			w.write()
+		}
+		w.write()
 	})
-	return nil
 }
 
 // write writes the file, whole or not at all, where anything changed.
@@ -135,17 +129,4 @@ func (w *witness) write() {
 }
 
 // Stop writes it once more.
-func (w *witness) Stop(ctx context.Context) error {
-	w.once.Do(func() { close(w.done) })
-	w.mu.Lock()
-	if w.cancel != nil {
-		w.cancel()
-	}
-	w.mu.Unlock()
-	select {
-	case <-w.done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+func (w *witness) Stop(ctx context.Context) error { return w.loop.Stop(ctx) }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"time"
 
-	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
 	"github.com/soonbeon/soonbeon/pkg/linelog"
@@ -43,9 +42,7 @@ func (c *auditCmd) Run(ctx context.Context, s streams) (err error) {
 	if err != nil {
 		return fmt.Errorf("--queue: %w", err)
 	}
-	enc := zap.NewProductionEncoderConfig()
-	enc.EncodeTime = zapcore.ISO8601TimeEncoder
-	logger := zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(enc), zapcore.Lock(zapcore.AddSync(s.err)), zapcore.WarnLevel))
+	logger := forPeople(s, zapcore.WarnLevel)
 	log, closeLog, err := c.OpenLog(ctx, logger)
 	if err != nil {
 		return err

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 
-	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
 	"github.com/soonbeon/soonbeon/services/drill"
@@ -21,9 +20,7 @@ func (drillCmd) Help() string {
 func (c *drillCmd) Run(ctx context.Context, s streams) error {
 	c.Progress = s.err
 	// That Redis is away is what is rehearsed, and no news; only what must not happen is.
-	enc := zap.NewProductionEncoderConfig()
-	enc.EncodeTime = zapcore.ISO8601TimeEncoder
-	logger := zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(enc), zapcore.Lock(zapcore.AddSync(s.err)), zapcore.ErrorLevel))
+	logger := forPeople(s, zapcore.ErrorLevel)
 	report, err := drill.Run(ctx, c.Config, s.out, logger)
 	if err != nil {
 		return err

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
 	"github.com/soonbeon/soonbeon/pkg/linelog"
@@ -65,9 +64,7 @@ func (c *replayCmd) Run(ctx context.Context, s streams) (err error) {
 	if err != nil {
 		return fmt.Errorf("--queue: %w", err)
 	}
-	enc := zap.NewProductionEncoderConfig()
-	enc.EncodeTime = zapcore.ISO8601TimeEncoder
-	logger := zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(enc), zapcore.Lock(zapcore.AddSync(s.err)), zapcore.WarnLevel))
+	logger := forPeople(s, zapcore.WarnLevel)
 	log, closeLog, err := c.OpenLog(ctx, logger)
 	if err != nil {
 		return err

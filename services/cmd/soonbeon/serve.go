@@ -58,13 +58,21 @@ func newLogger(s streams, cfg standalone.Config) *zap.Logger {
 	case cfg.Embedded():
 		level = zapcore.WarnLevel
 	}
+	if cfg.Embedded() {
+		return forPeople(s, level)
+	}
+	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(encoding()), zapcore.Lock(zapcore.AddSync(s.err)), level))
+}
+
+// forPeople is a logger of lines that a person reads.
+func forPeople(s streams, level zapcore.Level) *zap.Logger {
+	return zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(encoding()), zapcore.Lock(zapcore.AddSync(s.err)), level))
+}
+
+func encoding() zapcore.EncoderConfig {
 	enc := zap.NewProductionEncoderConfig()
 	enc.EncodeTime = zapcore.ISO8601TimeEncoder
-	encoder := zapcore.NewJSONEncoder(enc)
-	if cfg.Embedded() {
-		encoder = zapcore.NewConsoleEncoder(enc)
-	}
-	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(s.err)), level))
+	return enc
 }
 
 func banner(cfg standalone.Config, roles standalone.Roles, name, public, private string, took time.Duration) string {

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/soonbeon/soonbeon/pkg/lifecycle"
 	"github.com/soonbeon/soonbeon/pkg/linelog"
 	"github.com/soonbeon/soonbeon/pkg/pass"
 	"github.com/soonbeon/soonbeon/pkg/queue"
@@ -165,7 +166,7 @@ func (b *bench) projected(ctx context.Context) (*projected, error) {
 		if seq >= queue.Ticket(b.o.line) {
 			break
 		}
-		pause(ctx, 5*time.Millisecond)
+		_ = lifecycle.Pause(ctx, 5*time.Millisecond)
 	}
 	took := time.Since(began)
 	got := &projected{took: took, perSecond: float64(b.o.line) / took.Seconds()}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/soonbeon/soonbeon/pkg/lifecycle"
 	"github.com/soonbeon/soonbeon/pkg/linelog"
 	"github.com/soonbeon/soonbeon/pkg/queue"
 )
@@ -47,7 +48,7 @@ func pour(ctx context.Context, brokers []string, id queue.ID, from, n, perSecond
 	began := time.Now()
 	for i := range n {
 		if perSecond > 0 && i%500 == 0 {
-			pause(ctx, time.Until(began.Add(time.Duration(i)*time.Second/time.Duration(perSecond))))
+			_ = lifecycle.Pause(ctx, time.Until(began.Add(time.Duration(i)*time.Second/time.Duration(perSecond))))
 		}
 		if err := ctx.Err(); err != nil {
 			return acked.Load(), err

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/soonbeon/soonbeon/pkg/lifecycle"
 	"github.com/soonbeon/soonbeon/pkg/linelog"
 	"github.com/soonbeon/soonbeon/pkg/queue"
 	"github.com/soonbeon/soonbeon/pkg/redisline"
@@ -99,7 +100,7 @@ func (b *bench) emptied(ctx context.Context, drop func(context.Context) error) e
 		if pending == 0 {
 			return nil
 		}
-		pause(ctx, 10*time.Millisecond)
+		_ = lifecycle.Pause(ctx, 10*time.Millisecond)
 	}
 	return ctx.Err()
 }

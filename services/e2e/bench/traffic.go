@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/soonbeon/soonbeon/pkg/lifecycle"
 )
 
 // load is what one side is asked.
@@ -56,11 +58,11 @@ func (l *load) drive(ctx context.Context, s *side) (measured, error) {
 	for i, c := range conns {
 		wg.Go(func() { errs[i] = l.worker(c, i, &phase, &counts[i]) })
 	}
-	pause(ctx, l.warmUp)
+	_ = lifecycle.Pause(ctx, l.warmUp)
 	cpu, err := s.cpu()
 	began := time.Now()
 	phase.Store(measuring)
-	pause(ctx, l.measure)
+	_ = lifecycle.Pause(ctx, l.measure)
 	phase.Store(done)
 	took := time.Since(began)
 	cpuAfter, err2 := s.cpu()
@@ -82,15 +84,6 @@ func (l *load) drive(ctx context.Context, s *side) (measured, error) {
 		perSecond: float64(all.n) / took.Seconds(), p50: all.quantile(0.5), p99: all.quantile(0.99),
 		cpu: (cpuAfter - cpu) / time.Duration(all.n),
 	}, nil
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }
 
 func (l *load) worker(c net.Conn, n int, phase *atomic.Int32, h *histogram) error {

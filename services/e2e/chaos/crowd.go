@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/soonbeon/soonbeon/pkg/lifecycle"
 	"github.com/soonbeon/soonbeon/pkg/pass"
 	"github.com/soonbeon/soonbeon/pkg/queue"
 	"github.com/soonbeon/soonbeon/services/e2e/book"
@@ -311,7 +312,7 @@ func (c *crowd) enter(ctx context.Context, v *visitor) {
 			return
 		}
 		v.lost = true
-		if wait(ctx, time.Duration(100+50*min(try, 18))*time.Millisecond) != nil {
+		if lifecycle.Pause(ctx, time.Duration(100+50*min(try, 18))*time.Millisecond) != nil {
 			return
 		}
 	}

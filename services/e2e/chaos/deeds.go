@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/soonbeon/soonbeon/pkg/lifecycle"
 	"github.com/soonbeon/soonbeon/services/e2e/realservers"
 )
 
@@ -18,12 +19,12 @@ func (f *fleet) play(ctx context.Context, steps []step) error {
 	errs := make([]error, len(steps))
 	for i, s := range steps {
 		group.Go(func() {
-			if errs[i] = wait(ctx, s.at); errs[i] != nil {
+			if errs[i] = lifecycle.Pause(ctx, s.at); errs[i] != nil {
 				return
 			}
 			mend, err := f.do(ctx, s)
 			if err == nil {
-				err = wait(ctx, s.lasts)
+				err = lifecycle.Pause(ctx, s.lasts)
 			}
 			if mend != nil {
 				err = errors.Join(err, mend())

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/soonbeon/soonbeon/pkg/lifecycle"
 	"github.com/soonbeon/soonbeon/pkg/linelog"
 	"github.com/soonbeon/soonbeon/pkg/pass"
 	"github.com/soonbeon/soonbeon/pkg/queue"
@@ -229,7 +230,7 @@ func (f *fleet) leader(ctx context.Context) *process {
 				return p
 			}
 		}
-		if wait(ctx, 50*time.Millisecond) != nil {
+		if lifecycle.Pause(ctx, 50*time.Millisecond) != nil {
 			break
 		}
 	}
@@ -280,18 +281,6 @@ func (f *fleet) inSync(ctx context.Context) error {
 	return nil
 }
 
-// wait waits for d, or returns why not.
-func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // until asks every 50 ms, since these conditions give no other sign.
 func until(ctx context.Context, within time.Duration, what string, holds func() error) error {
 	deadline := time.Now().Add(within)
@@ -303,7 +292,7 @@ func until(ctx context.Context, within time.Duration, what string, holds func() 
 		if time.Now().After(deadline) {
 			return fmt.Errorf("%s: not within %v: %w", what, within, err)
 		}
-		if err := wait(ctx, 50*time.Millisecond); err != nil {
+		if err := lifecycle.Pause(ctx, 50*time.Millisecond); err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 	}

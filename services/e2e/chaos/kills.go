@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/soonbeon/soonbeon/pkg/lifecycle"
 	"github.com/soonbeon/soonbeon/services/e2e/book"
 )
 
@@ -97,7 +98,7 @@ func (s *show) cycle(ctx context.Context, rnd *rand.Rand, cycle int) (done kills
 			after = 0 // it takes longest to return
 		}
 		group.Go(func() {
-			if errs[i] = wait(ctx, after); errs[i] == nil {
+			if errs[i] = lifecycle.Pause(ctx, after); errs[i] == nil {
 				errs[i] = lane.do()
 			}
 			if errs[i] == nil {
