@@ -64,6 +64,15 @@ func Encode(rec queue.Record) ([]byte, error) {
 		m.Kind = &soonbeonv1.Record_Checkpoint{Checkpoint: &soonbeonv1.Checkpoint{
 			Epoch: int64(rec.Epoch), Served: int64(rec.Served), Reentry: reentryOut(rec.Reentry),
 		}}
+	case queue.Drawn:
+		m.Kind = &soonbeonv1.Record_Drawn{Drawn: &soonbeonv1.Drawn{Epoch: int64(rec.Epoch), Seed: rec.Seed[:]}}
+	case queue.Ended:
+		if err := queue.CheckWhy(rec.Why); err != nil {
+			return nil, fmt.Errorf("encode %s: %w", rec.Kind, err)
+		}
+		m.Kind = &soonbeonv1.Record_Ended{Ended: &soonbeonv1.Ended{Epoch: int64(rec.Epoch), Why: rec.Why}}
+	case queue.Reopened:
+		m.Kind = &soonbeonv1.Record_Reopened{Reopened: &soonbeonv1.Reopened{Epoch: int64(rec.Epoch)}}
 	default:
 		return nil, fmt.Errorf("encode: %s is not a kind that is written", rec.Kind)
 	}
@@ -142,6 +151,18 @@ func slowDecode(b []byte, rec *queue.Record) (skipped string) {
 		if rec.Reentry, ok = reentryIn(k.Checkpoint.GetReentry()); !ok {
 			return skipValue
 		}
+	case *soonbeonv1.Record_Drawn:
+		rec.Kind, rec.Epoch = queue.Drawn, queue.Ticket(k.Drawn.GetEpoch())
+		if copy(rec.Seed[:], k.Drawn.GetSeed()) != queue.SeedBytes || len(k.Drawn.GetSeed()) != queue.SeedBytes {
+			return skipValue
+		}
+	case *soonbeonv1.Record_Ended:
+		rec.Kind, rec.Epoch, rec.Why = queue.Ended, queue.Ticket(k.Ended.GetEpoch()), k.Ended.GetWhy()
+		if queue.CheckWhy(rec.Why) != nil {
+			return skipValue
+		}
+	case *soonbeonv1.Record_Reopened:
+		rec.Kind, rec.Epoch = queue.Reopened, queue.Ticket(k.Reopened.GetEpoch())
 	default:
 		return skipKind
 	}

@@ -7,12 +7,21 @@ import (
 	"iter"
 )
 
-// State is what the fold knows besides the people: three integers and the rule.
+// State is what the fold knows besides the people: three integers, the rule, the draw, and the line's end.
 type State struct {
 	Seq     Ticket
-	Served  Ticket
+	Served  Ticket // the highest ticket (number, where lots were drawn) that waits no more
 	Epoch   Ticket
 	Reentry Reentry
+	Draw    Draw // the zero value until there was one
+	End     End
+}
+
+// End says that the line was ended: who waited then waits no more, and who enters takes no place, until it is reopened.
+type End struct {
+	At   Ticket // the record that ended it last; it stays when the line is reopened. 0: never
+	Why  string // its reason
+	Over bool   // not reopened since
 }
 
 // Digest is the fingerprint of a line: equal for two views that folded the same log, whichever way they hold it.
@@ -27,6 +36,12 @@ func Digest(s State, waiting iter.Seq[Waiting]) string {
 	num(int64(s.Served))
 	num(int64(s.Epoch))
 	num(int64(s.Reentry))
+	num(int64(s.Draw.At))
+	num(int64(s.Draw.From))
+	b = append(b, s.Draw.Seed[:]...)
+	num(int64(s.End.At))
+	str(s.End.Why)
+	num(map[bool]int64{true: 1}[s.End.Over])
 	h.Write(b)
 	for w := range waiting {
 		b = b[:0]

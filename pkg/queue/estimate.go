@@ -22,6 +22,17 @@ func AheadBound(ticket, served Ticket, lastExact int64) int64 {
 	return ahead
 }
 
+// RoundUp makes an approximate number look like what it is: ahead rounded up by the first step of sizes that reaches it; as it
+// is where none does.
+func RoundUp(sizes []RoundStep, ahead int64) int64 {
+	for _, s := range sizes {
+		if ahead <= s.Ahead {
+			return (ahead + s.To - 1) / s.To * s.To
+		}
+	}
+	return ahead
+}
+
 // Wait reckons how long ahead people take at perSecond, rounded up to whole seconds. ok is false, and the wait is
 // unknown, where the rate is not a positive number.
 func Wait(ahead int64, perSecond float64) (wait time.Duration, ok bool) {

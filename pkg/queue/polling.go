@@ -2,6 +2,9 @@ package queue
 
 import "time"
 
+// LastPosition stands for everybody behind.
+const LastPosition int64 = 1<<63 - 1
+
 // PollStep is one line of the polling table: who stands at Position or before asks again after Interval ± Jitter.
 type PollStep struct {
 	Position int64
@@ -16,7 +19,7 @@ func DefaultPolling() []PollStep {
 		{1_000, 2000 * time.Millisecond, 300 * time.Millisecond},
 		{10_000, 5000 * time.Millisecond, 500 * time.Millisecond},
 		{100_000, 10_000 * time.Millisecond, 1000 * time.Millisecond},
-		{1<<63 - 1, 30_000 * time.Millisecond, 4000 * time.Millisecond},
+		{LastPosition, 30_000 * time.Millisecond, 4000 * time.Millisecond},
 	}
 }
 

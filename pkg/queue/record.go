@@ -17,9 +17,12 @@ const (
 	Released
 	SettingsSet
 	Checkpoint
+	Drawn
+	Ended
+	Reopened
 )
 
-var kindNames = [...]string{"skipped", "entered", "left", "claimed", "admitted", "released", "settings", "checkpoint"}
+var kindNames = [...]string{"skipped", "entered", "left", "claimed", "admitted", "released", "settings", "checkpoint", "drawn", "ended", "reopened"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
@@ -59,12 +62,15 @@ type Record struct {
 	Key     string   // Entered: digest of the idempotency key, "" for none
 	Issuer  string   // Claimed
 	Of      Ticket   // Released: the admission's ticket
-	Epoch   Ticket   // Admitted, Checkpoint
+	Epoch   Ticket   // Admitted, Checkpoint, Drawn, Ended, Reopened
 	Served  Ticket   // Checkpoint
-	People  []Person // Admitted, in ticket order
+	People  []Person // Admitted, in the order of their numbers
+	Seed    Seed     // Drawn
+	Why     string   // Ended: the reason, a code for machines
 }
 
-// Person is one admission: who, for which ticket, and until when (Unix milliseconds).
+// Person is one admission: who, for which ticket (where lots were drawn: the number drawn), and until when (Unix
+// milliseconds).
 type Person struct {
 	Visitor   Visitor
 	Ticket    Ticket
@@ -111,15 +117,15 @@ type Ask struct {
 // MaxBatch bounds one call to a view: so many members are popped or applied by one script at the most.
 const MaxBatch = 1000
 
-// Waiting is one visitor in line, as a digest or a comparison sees it.
+// Waiting is one visitor in line, as a digest or a comparison sees it. Ticket is as in Place.
 type Waiting struct {
 	Visitor Visitor
 	Ticket  Ticket
 	Key     string
 }
 
-// Place is where one visitor stands in a line: the ticket that counts, and how many wait ahead, those being admitted
-// included. Ticket is 0 for who does not wait.
+// Place is where one visitor stands in a line: the ticket that counts (where lots were drawn: the number drawn), and how many
+// wait ahead, those being admitted included. Ticket is 0 for who does not wait.
 type Place struct {
 	Ticket Ticket
 	Ahead  int64
@@ -130,3 +136,12 @@ type Moment struct {
 	State
 	Total int64
 }
+
+// The reasons that a leader skips a batch for, beside those of a view.
+const (
+	SkipFull       = "full"
+	SkipPaused     = "paused"
+	SkipClosed     = "closed"
+	SkipNotOpen    = "not_open"
+	SkipNotLeading = "not_leading"
+)

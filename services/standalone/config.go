@@ -106,7 +106,8 @@ type parsed struct {
 
 // Settings are those of each queue.
 func (c *Config) Settings() (queue.Settings, error) {
-	s := queue.Settings{Rate: c.Rate, Interval: c.Interval, ConservativeRate: c.ConservativeRate, GrantTTL: c.GrantTTL}
+	s := queue.DefaultSettings()
+	s.Rate, s.Interval, s.ConservativeRate, s.GrantTTL = c.Rate, c.Interval, c.ConservativeRate, c.GrantTTL
 	if s.ConservativeRate == 0 {
 		s.ConservativeRate = min(queue.DefaultSettings().ConservativeRate, s.Rate)
 	}

@@ -145,6 +145,9 @@ type Record struct {
 	//	*Record_Released
 	//	*Record_Settings
 	//	*Record_Checkpoint
+	//	*Record_Drawn
+	//	*Record_Ended
+	//	*Record_Reopened
 	Kind          isRecord_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -257,6 +260,33 @@ func (x *Record) GetCheckpoint() *Checkpoint {
 	return nil
 }
 
+func (x *Record) GetDrawn() *Drawn {
+	if x != nil {
+		if x, ok := x.Kind.(*Record_Drawn); ok {
+			return x.Drawn
+		}
+	}
+	return nil
+}
+
+func (x *Record) GetEnded() *Ended {
+	if x != nil {
+		if x, ok := x.Kind.(*Record_Ended); ok {
+			return x.Ended
+		}
+	}
+	return nil
+}
+
+func (x *Record) GetReopened() *Reopened {
+	if x != nil {
+		if x, ok := x.Kind.(*Record_Reopened); ok {
+			return x.Reopened
+		}
+	}
+	return nil
+}
+
 type isRecord_Kind interface {
 	isRecord_Kind()
 }
@@ -289,6 +319,18 @@ type Record_Checkpoint struct {
 	Checkpoint *Checkpoint `protobuf:"bytes,8,opt,name=checkpoint,proto3,oneof"`
 }
 
+type Record_Drawn struct {
+	Drawn *Drawn `protobuf:"bytes,9,opt,name=drawn,proto3,oneof"`
+}
+
+type Record_Ended struct {
+	Ended *Ended `protobuf:"bytes,10,opt,name=ended,proto3,oneof"`
+}
+
+type Record_Reopened struct {
+	Reopened *Reopened `protobuf:"bytes,11,opt,name=reopened,proto3,oneof"`
+}
+
 func (*Record_Entered) isRecord_Kind() {}
 
 func (*Record_Left) isRecord_Kind() {}
@@ -302,6 +344,12 @@ func (*Record_Released) isRecord_Kind() {}
 func (*Record_Settings) isRecord_Kind() {}
 
 func (*Record_Checkpoint) isRecord_Kind() {}
+
+func (*Record_Drawn) isRecord_Kind() {}
+
+func (*Record_Ended) isRecord_Kind() {}
+
+func (*Record_Reopened) isRecord_Kind() {}
 
 // Entered: a visitor takes a place. Written by the enter service; acknowledged before the visitor is told.
 type Entered struct {
@@ -680,6 +728,161 @@ func (x *Settings) GetReentry() Reentry {
 	return Reentry_REENTRY_UNSPECIFIED
 }
 
+// Drawn: the opening by lot. Whoever waits gets another number in the place of the ticket, by a permutation keyed by the
+// seed. Void like Admitted, and where there was a draw before.
+type Drawn struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Epoch int64                  `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// 32 bytes.
+	Seed          []byte `protobuf:"bytes,2,opt,name=seed,proto3" json:"seed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Drawn) Reset() {
+	*x = Drawn{}
+	mi := &file_soonbeon_v1_record_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Drawn) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Drawn) ProtoMessage() {}
+
+func (x *Drawn) ProtoReflect() protoreflect.Message {
+	mi := &file_soonbeon_v1_record_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Drawn.ProtoReflect.Descriptor instead.
+func (*Drawn) Descriptor() ([]byte, []int) {
+	return file_soonbeon_v1_record_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Drawn) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Drawn) GetSeed() []byte {
+	if x != nil {
+		return x.Seed
+	}
+	return nil
+}
+
+// Ended: the line is over. Who waits is out, and entries that follow take no place until the line is reopened. Void like
+// Admitted.
+type Ended struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Epoch int64                  `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// A code for machines, such as sold_out.
+	Why           string `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ended) Reset() {
+	*x = Ended{}
+	mi := &file_soonbeon_v1_record_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ended) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ended) ProtoMessage() {}
+
+func (x *Ended) ProtoReflect() protoreflect.Message {
+	mi := &file_soonbeon_v1_record_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ended.ProtoReflect.Descriptor instead.
+func (*Ended) Descriptor() ([]byte, []int) {
+	return file_soonbeon_v1_record_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Ended) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Ended) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+// Reopened: entries take places again. Void like Admitted.
+type Reopened struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epoch         int64                  `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reopened) Reset() {
+	*x = Reopened{}
+	mi := &file_soonbeon_v1_record_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reopened) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reopened) ProtoMessage() {}
+
+func (x *Reopened) ProtoReflect() protoreflect.Message {
+	mi := &file_soonbeon_v1_record_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reopened.ProtoReflect.Descriptor instead.
+func (*Reopened) Descriptor() ([]byte, []int) {
+	return file_soonbeon_v1_record_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Reopened) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
 // Checkpoint: the three integers of the fold as the leader knows them, every minute. Void like Admitted.
 type Checkpoint struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -692,7 +895,7 @@ type Checkpoint struct {
 
 func (x *Checkpoint) Reset() {
 	*x = Checkpoint{}
-	mi := &file_soonbeon_v1_record_proto_msgTypes[8]
+	mi := &file_soonbeon_v1_record_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -704,7 +907,7 @@ func (x *Checkpoint) String() string {
 func (*Checkpoint) ProtoMessage() {}
 
 func (x *Checkpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_soonbeon_v1_record_proto_msgTypes[8]
+	mi := &file_soonbeon_v1_record_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -717,7 +920,7 @@ func (x *Checkpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checkpoint.ProtoReflect.Descriptor instead.
 func (*Checkpoint) Descriptor() ([]byte, []int) {
-	return file_soonbeon_v1_record_proto_rawDescGZIP(), []int{8}
+	return file_soonbeon_v1_record_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Checkpoint) GetEpoch() int64 {
@@ -745,7 +948,7 @@ var File_soonbeon_v1_record_proto protoreflect.FileDescriptor
 
 const file_soonbeon_v1_record_proto_rawDesc = "" +
 	"\n" +
-	"\x18soonbeon/v1/record.proto\x12\vsoonbeon.v1\"\x98\x03\n" +
+	"\x18soonbeon/v1/record.proto\x12\vsoonbeon.v1\"\xa5\x04\n" +
 	"\x06Record\x12\x1f\n" +
 	"\vmin_version\x18\x01 \x01(\rR\n" +
 	"minVersion\x120\n" +
@@ -757,7 +960,11 @@ const file_soonbeon_v1_record_proto_rawDesc = "" +
 	"\bsettings\x18\a \x01(\v2\x15.soonbeon.v1.SettingsH\x00R\bsettings\x129\n" +
 	"\n" +
 	"checkpoint\x18\b \x01(\v2\x17.soonbeon.v1.CheckpointH\x00R\n" +
-	"checkpointB\x06\n" +
+	"checkpoint\x12*\n" +
+	"\x05drawn\x18\t \x01(\v2\x12.soonbeon.v1.DrawnH\x00R\x05drawn\x12*\n" +
+	"\x05ended\x18\n" +
+	" \x01(\v2\x12.soonbeon.v1.EndedH\x00R\x05ended\x123\n" +
+	"\breopened\x18\v \x01(\v2\x15.soonbeon.v1.ReopenedH\x00R\breopenedB\x06\n" +
 	"\x04kind\"5\n" +
 	"\aEntered\x12\x18\n" +
 	"\avisitor\x18\x01 \x01(\tR\avisitor\x12\x10\n" +
@@ -780,7 +987,15 @@ const file_soonbeon_v1_record_proto_rawDesc = "" +
 	"\avisitor\x18\x01 \x01(\tR\avisitor\x12\x16\n" +
 	"\x06ticket\x18\x02 \x01(\x03R\x06ticket\":\n" +
 	"\bSettings\x12.\n" +
-	"\areentry\x18\x01 \x01(\x0e2\x14.soonbeon.v1.ReentryR\areentry\"j\n" +
+	"\areentry\x18\x01 \x01(\x0e2\x14.soonbeon.v1.ReentryR\areentry\"1\n" +
+	"\x05Drawn\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12\x12\n" +
+	"\x04seed\x18\x02 \x01(\fR\x04seed\"/\n" +
+	"\x05Ended\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12\x10\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\" \n" +
+	"\bReopened\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\"j\n" +
 	"\n" +
 	"Checkpoint\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12\x16\n" +
@@ -809,7 +1024,7 @@ func file_soonbeon_v1_record_proto_rawDescGZIP() []byte {
 }
 
 var file_soonbeon_v1_record_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_soonbeon_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_soonbeon_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_soonbeon_v1_record_proto_goTypes = []any{
 	(Mode)(0),          // 0: soonbeon.v1.Mode
 	(Reentry)(0),       // 1: soonbeon.v1.Reentry
@@ -821,7 +1036,10 @@ var file_soonbeon_v1_record_proto_goTypes = []any{
 	(*Person)(nil),     // 7: soonbeon.v1.Person
 	(*Released)(nil),   // 8: soonbeon.v1.Released
 	(*Settings)(nil),   // 9: soonbeon.v1.Settings
-	(*Checkpoint)(nil), // 10: soonbeon.v1.Checkpoint
+	(*Drawn)(nil),      // 10: soonbeon.v1.Drawn
+	(*Ended)(nil),      // 11: soonbeon.v1.Ended
+	(*Reopened)(nil),   // 12: soonbeon.v1.Reopened
+	(*Checkpoint)(nil), // 13: soonbeon.v1.Checkpoint
 }
 var file_soonbeon_v1_record_proto_depIdxs = []int32{
 	3,  // 0: soonbeon.v1.Record.entered:type_name -> soonbeon.v1.Entered
@@ -830,16 +1048,19 @@ var file_soonbeon_v1_record_proto_depIdxs = []int32{
 	6,  // 3: soonbeon.v1.Record.admitted:type_name -> soonbeon.v1.Admitted
 	8,  // 4: soonbeon.v1.Record.released:type_name -> soonbeon.v1.Released
 	9,  // 5: soonbeon.v1.Record.settings:type_name -> soonbeon.v1.Settings
-	10, // 6: soonbeon.v1.Record.checkpoint:type_name -> soonbeon.v1.Checkpoint
-	0,  // 7: soonbeon.v1.Claimed.mode:type_name -> soonbeon.v1.Mode
-	7,  // 8: soonbeon.v1.Admitted.people:type_name -> soonbeon.v1.Person
-	1,  // 9: soonbeon.v1.Settings.reentry:type_name -> soonbeon.v1.Reentry
-	1,  // 10: soonbeon.v1.Checkpoint.reentry:type_name -> soonbeon.v1.Reentry
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	13, // 6: soonbeon.v1.Record.checkpoint:type_name -> soonbeon.v1.Checkpoint
+	10, // 7: soonbeon.v1.Record.drawn:type_name -> soonbeon.v1.Drawn
+	11, // 8: soonbeon.v1.Record.ended:type_name -> soonbeon.v1.Ended
+	12, // 9: soonbeon.v1.Record.reopened:type_name -> soonbeon.v1.Reopened
+	0,  // 10: soonbeon.v1.Claimed.mode:type_name -> soonbeon.v1.Mode
+	7,  // 11: soonbeon.v1.Admitted.people:type_name -> soonbeon.v1.Person
+	1,  // 12: soonbeon.v1.Settings.reentry:type_name -> soonbeon.v1.Reentry
+	1,  // 13: soonbeon.v1.Checkpoint.reentry:type_name -> soonbeon.v1.Reentry
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_soonbeon_v1_record_proto_init() }
@@ -855,6 +1076,9 @@ func file_soonbeon_v1_record_proto_init() {
 		(*Record_Released)(nil),
 		(*Record_Settings)(nil),
 		(*Record_Checkpoint)(nil),
+		(*Record_Drawn)(nil),
+		(*Record_Ended)(nil),
+		(*Record_Reopened)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -862,7 +1086,7 @@ func file_soonbeon_v1_record_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_soonbeon_v1_record_proto_rawDesc), len(file_soonbeon_v1_record_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   9,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
