@@ -207,7 +207,7 @@ func TestCodes(t *testing.T) {
 			require.Contains(t, []httpapi.Code{httpapi.LogUnavailable, httpapi.LogTrouble, httpapi.Overloaded, httpapi.ViewUnavailable, httpapi.Internal}, c.Code)
 		}
 	}
-	require.Len(t, seen, 17)
+	require.Len(t, seen, 27)
 	require.Equal(t, 500, httpapi.Problemf("made_up", "").Status())
 }
 

@@ -18,11 +18,21 @@ type Code string
 // The codes.
 const (
 	QueueUnknown          Code = "queue_unknown"
+	QueueClosed           Code = "queue_closed"
+	QueueExists           Code = "queue_exists"
+	QueueChanged          Code = "queue_changed"
+	QueueDeleting         Code = "queue_deleting"
+	QueueHasRecords       Code = "queue_has_records"
+	DrawUnknown           Code = "draw_unknown"
+	TokenUnknown          Code = "token_unknown"
+	SettingsInvalid       Code = "settings_invalid"
+	VersionMissing        Code = "version_missing"
 	BodyMalformed         Code = "body_malformed"
 	BodyTooLarge          Code = "body_too_large"
 	ContentType           Code = "content_type"
 	CredentialMissing     Code = "credential_missing"
 	CredentialInvalid     Code = "credential_invalid"
+	CredentialForbidden   Code = "credential_forbidden"
 	IdentityInBody        Code = "identity_in_body"
 	IdempotencyKeyInvalid Code = "idempotency_key_invalid"
 	QueryInvalid          Code = "query_invalid"
@@ -47,11 +57,21 @@ type CodeInfo struct {
 func Codes() []CodeInfo {
 	return []CodeInfo{
 		{QueueUnknown, http.StatusNotFound, "There is no such queue"},
+		{QueueClosed, http.StatusGone, "The queue takes nobody in any more"},
+		{QueueExists, http.StatusConflict, "There is a queue of that name"},
+		{QueueChanged, http.StatusConflict, "The queue is not as it was when it was looked at"},
+		{QueueDeleting, http.StatusConflict, "The queue is being deleted"},
+		{QueueHasRecords, http.StatusConflict, "There are records of a queue of that name"},
+		{DrawUnknown, http.StatusNotFound, "No lots are drawn in this queue"},
+		{TokenUnknown, http.StatusNotFound, "There is no such entry token"},
+		{SettingsInvalid, http.StatusBadRequest, "The settings can't be taken"},
+		{VersionMissing, http.StatusPreconditionRequired, "The version that is to be changed is not said"},
 		{BodyMalformed, http.StatusBadRequest, "The body is not what this address takes"},
 		{BodyTooLarge, http.StatusRequestEntityTooLarge, "The body is too large"},
 		{ContentType, http.StatusUnsupportedMediaType, "The body is not application/json"},
 		{CredentialMissing, http.StatusUnauthorized, "A credential is missing"},
 		{CredentialInvalid, http.StatusUnauthorized, "The credential is not valid"},
+		{CredentialForbidden, http.StatusForbidden, "This credential does not allow that"},
 		{IdentityInBody, http.StatusBadRequest, "An id in a body is not a credential"},
 		{IdempotencyKeyInvalid, http.StatusBadRequest, "The Idempotency-Key can't be used"},
 		{QueryInvalid, http.StatusBadRequest, "The query is not what this address takes"},
@@ -83,6 +103,9 @@ type Problem struct {
 
 	// RetryAfter, where it isn't 0, is sent in whole seconds, rounded up.
 	RetryAfter time.Duration
+
+	// Members are what the document says beside that, by name (RFC 9457, 3.2); nil for nothing.
+	Members map[string]any
 }
 
 // Problemf makes a Problem. The detail is shown to whoever asked.
@@ -93,6 +116,15 @@ func Problemf(code Code, format string, args ...any) *Problem {
 // After says when it makes sense to ask again.
 func (p *Problem) After(d time.Duration) *Problem {
 	p.RetryAfter = d
+	return p
+}
+
+// With adds a member to the document. The name is none of type, title, status, code and detail.
+func (p *Problem) With(name string, value any) *Problem {
+	if p.Members == nil {
+		p.Members = map[string]any{}
+	}
+	p.Members[name] = value
 	return p
 }
 
@@ -108,6 +140,8 @@ type document struct {
 	Status int    `json:"status"`
 	Code   Code   `json:"code"`
 	Detail string `json:"detail,omitempty"`
+
+	Members map[string]any `json:",embed"`
 }
 
 // WriteProblem answers with p.
@@ -115,7 +149,8 @@ func WriteProblem(c echo.Context, p *Problem) error {
 	info := p.Code.info()
 	body, err := json.Marshal(document{
 		Type: "urn:soonbeon:problem:" + string(info.Code), Title: info.Title, Status: info.Status, Code: info.Code, Detail: p.Detail,
-	})
+		Members: p.Members,
+	}, json.Deterministic(true))
 	if err != nil { // a detail that is not UTF-8: what remains is right all the same
 		body = fmt.Appendf(nil, `{"type":"urn:soonbeon:problem:%s","status":%d,"code":"%[1]s"}`, info.Code, info.Status)
 	}
