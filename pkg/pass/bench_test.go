@@ -10,7 +10,7 @@ import (
 )
 
 func benchReceipt() Receipt {
-	return Receipt{Queue: "main", Visitor: queue.NewVisitor(), Ticket: 483_211, Ahead: 120_345, IssuedMs: 1764471234_567}
+	return Receipt{Queue: "main", Visitor: queue.NewVisitor(), Ticket: 483_211, Ahead: 120_345, IssuedMs: 1764471234_567, Made: 12, Sure: true}
 }
 
 // BenchmarkPoll is what a position node does for each answer: check one receipt and sign its renewal.

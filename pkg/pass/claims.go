@@ -106,6 +106,9 @@ type claims struct {
 	ID       string `json:"jti"`
 	Ticket   int64  `json:"ticket"`
 	Ahead    *int64 `json:"ahead"`
+	Made     int64  `json:"made"`
+	Sure     bool   `json:"sure"`
+	Drawn    int64  `json:"drawn"`
 }
 
 // UnmarshalJSON is what golang-jwt's encoding/json finds. Version 2 refuses names given twice, invalid UTF-8 and what

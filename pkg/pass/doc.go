@@ -10,9 +10,12 @@
 //	sub       the visitor                      the visitor
 //	iat       when the answer was given        when the visitor was admitted
 //	exp       –                                when the grant ends
-//	others    ticket, ahead                    jti: <queue>/<ticket>
+//	others    ticket, ahead, made, sure,       jti: <queue>/<ticket>, made
+//	          drawn
 //
 // Dates are seconds with three decimals, so that milliseconds survive. Claims that a later version adds are ignored.
+// Made tells the queue from an earlier one of the same name; a token without it, which an older version signed, says nothing
+// about that.
 //
 // # What it promises
 //

@@ -13,9 +13,10 @@ import (
 type Entry struct {
 	Queue      queue.ID
 	Visitor    queue.Visitor
-	Ticket     queue.Ticket // 1 or more; queue and ticket together are the token's jti
+	Ticket     queue.Ticket // 1 or more, the number that was drawn where lots were; queue and ticket together are the token's jti
 	AdmittedMs int64        // Unix milliseconds, 0 or more
 	ExpiresMs  int64        // Unix milliseconds, after AdmittedMs, at most the end of the year 9999
+	Made       int64        // queue.Entry.Made of the queue that admitted; 0 where that is not known: tokens of older versions
 }
 
 // SignEntry makes the token of e, less than half of MaxToken long. The same Entry gives the same token, so that a
@@ -24,6 +25,9 @@ func (k *Keys) SignEntry(e Entry) (string, error) {
 	err := checkFields(e.Queue, e.Visitor, e.Ticket)
 	if err == nil && (e.AdmittedMs < 0 || e.ExpiresMs <= e.AdmittedMs || e.ExpiresMs > maxMs) {
 		err = fmt.Errorf("admitted from %d to %d ms", e.AdmittedMs, e.ExpiresMs)
+	}
+	if err == nil && e.Made < 0 {
+		err = fmt.Errorf("made %d", e.Made)
 	}
 	if err != nil {
 		return "", fmt.Errorf("sign an entry token: %w", err)
@@ -34,6 +38,9 @@ func (k *Keys) SignEntry(e Entry) (string, error) {
 		b = strconv.AppendInt(b, int64(e.Ticket), 10)
 		b = appendDate(append(b, `","iat":`...), e.AdmittedMs)
 		b = appendDate(append(b, `,"exp":`...), e.ExpiresMs)
+		if e.Made != 0 {
+			b = strconv.AppendInt(append(b, `,"made":`...), e.Made, 10)
+		}
 		return append(b, '}')
 	}), nil
 }
@@ -66,7 +73,7 @@ func entryOf(c *claims, q queue.ID, now time.Time) (Entry, error) {
 	}
 	// One spelling for a ticket, since whoever lets a jti in once compares it as text.
 	ticket, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || ticket < 1 || strconv.FormatInt(ticket, 10) != digits || !c.IssuedAt.set {
+	if err != nil || ticket < 1 || strconv.FormatInt(ticket, 10) != digits || !c.IssuedAt.set || c.Made < 0 {
 		return Entry{}, errClaims
 	}
 	if err := c.lifetime(); err != nil {
@@ -80,5 +87,6 @@ func entryOf(c *claims, q queue.ID, now time.Time) (Entry, error) {
 	}
 	return Entry{
 		Queue: id, Visitor: c.Subject, Ticket: queue.Ticket(ticket), AdmittedMs: c.IssuedAt.ms, ExpiresMs: c.ExpiresAt.ms,
+		Made: c.Made,
 	}, nil
 }

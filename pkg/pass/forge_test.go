@@ -24,9 +24,9 @@ var (
 
 const (
 	receiptHeader = `{"alg":"HS256","kid":"a","typ":"soonbeon-receipt+jwt"}`
-	receiptBody   = `{"aud":"soonbeon:receipt:main","sub":"v","iat":1764471234.567,"ticket":7,"ahead":3}`
+	receiptBody   = `{"aud":"soonbeon:receipt:main","sub":"v","iat":1764471234.567,"ticket":7,"ahead":3,"made":5,"sure":true,"drawn":9}`
 	entryHeader   = `{"alg":"HS256","kid":"a","typ":"soonbeon-entry+jwt"}`
-	entryBody     = `{"aud":"soonbeon:gate:main","sub":"v","jti":"main/7","iat":1764471234.000,"exp":1764471534.000}`
+	entryBody     = `{"aud":"soonbeon:gate:main","sub":"v","jti":"main/7","iat":1764471234.000,"exp":1764471534.000,"made":5}`
 	siteHeader    = `{"alg":"HS256","kid":"a","typ":"JWT"}`
 	siteBody      = `{"sub":"user-1","aud":"soonbeon","iat":1764471234,"exp":1764471534}`
 )
@@ -82,11 +82,11 @@ func mustSite(t testing.TB, s string) *SiteKeys {
 }
 
 func aReceipt() Receipt {
-	return Receipt{Queue: "main", Visitor: "v", Ticket: 7, Ahead: 3, IssuedMs: 1764471234_567}
+	return Receipt{Queue: "main", Visitor: "v", Ticket: 7, Ahead: 3, IssuedMs: 1764471234_567, Made: 5, Sure: true, Drawn: 9}
 }
 
 func anEntry() Entry {
-	return Entry{Queue: "main", Visitor: "v", Ticket: 7, AdmittedMs: issued.UnixMilli(), ExpiresMs: expires.UnixMilli()}
+	return Entry{Queue: "main", Visitor: "v", Ticket: 7, AdmittedMs: issued.UnixMilli(), ExpiresMs: expires.UnixMilli(), Made: 5}
 }
 
 // hardVisitors are ids that need care on their way through JSON.

@@ -202,6 +202,17 @@ func TestFault19ForgedReceipts(t *testing.T) {
 		{"ticket twice", with(`"ticket":7`, `"ticket":1,"ticket":7`)},
 		{"ahead negative", with(`"ahead":3`, `"ahead":-1`)},
 		{"ahead a text", with(`"ahead":3`, `"ahead":"3"`)},
+		{"made negative", with(`"made":5`, `"made":-5`)},
+		{"made a text", with(`"made":5`, `"made":"5"`)},
+		{"made twice", with(`"made":5`, `"made":4,"made":5`)},
+		{"made twice, the other first", with(`"aud"`, `"made":4,"aud"`)},
+		{"sure a number", with(`"sure":true`, `"sure":1`)},
+		{"sure a text", with(`"sure":true`, `"sure":"true"`)},
+		{"sure twice", with(`"sure":true`, `"sure":false,"sure":true`)},
+		{"sure with more", with(`"sure":true`, `"sure":trueish`)},
+		{"drawn negative", with(`"drawn":9`, `"drawn":-9`)},
+		{"drawn a fraction", with(`"drawn":9`, `"drawn":9.5`)},
+		{"drawn twice", with(`"drawn":9`, `"drawn":8,"drawn":9`)},
 		{"no iat", with(`"iat":1764471234.567,`, ``)},
 	}, verify)
 
@@ -249,6 +260,9 @@ func TestFault19ForgedEntryTokens(t *testing.T) {
 		{"jti ticket signed", with(`main/7`, `main/+7`)},
 		{"jti longer", with(`main/7`, `main/7/7`)},
 		{"jti a number", with(`"main/7"`, `7`)},
+		{"made negative", with(`"made":5`, `"made":-5`)},
+		{"made a text", with(`"made":5`, `"made":"5"`)},
+		{"made twice", with(`"made":5`, `"made":4,"made":5`)},
 	}, verify)
 
 	late := strings.NewReplacer("gate:main", "gate:other", "main/7", "other/7")

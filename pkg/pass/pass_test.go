@@ -41,6 +41,30 @@ func TestNoAheadIsLeftOut(t *testing.T) {
 	assert.Equal(t, r, got)
 }
 
+// Tokens of the versions before these claims, and claims that are nothing to speak of.
+func TestTokensWithoutTheNewerClaims(t *testing.T) {
+	k := mustKeys(t, pair("a", keyA))
+	const newer = `,"made":5,"sure":true,"drawn":9`
+	r := aReceipt()
+	r.Made, r.Sure, r.Drawn = 0, false, 0
+	token, err := k.SignReceipt(r)
+	require.NoError(t, err)
+	assert.Equal(t, forge(receiptHeader, strings.Replace(receiptBody, newer, "", 1), receiptKey(t)), token)
+	for _, instead := range []string{"", `,"made":0,"sure":false,"drawn":0`, `,"later":[{"made":5}]`} {
+		got, err := k.VerifyReceipt(forge(receiptHeader, strings.Replace(receiptBody, newer, instead, 1), receiptKey(t)), "main")
+		require.NoError(t, err, instead)
+		assert.Equal(t, r, got, instead)
+	}
+	e := anEntry()
+	e.Made = 0
+	token, err = k.SignEntry(e)
+	require.NoError(t, err)
+	assert.Equal(t, forge(entryHeader, strings.Replace(entryBody, `,"made":5`, "", 1), entryKey(t)), token)
+	got, err := k.VerifyEntry(token, "main", during)
+	require.NoError(t, err)
+	assert.Equal(t, e, got)
+}
+
 func TestWhatIsSignedComesBack(t *testing.T) {
 	k := mustKeys(t, pair("a", keyA))
 	visitors := hardVisitors()
@@ -53,6 +77,7 @@ func TestWhatIsSignedComesBack(t *testing.T) {
 		r := Receipt{
 			Queue: id, Visitor: visitor, Ticket: ticket,
 			Ahead: rapid.Int64Min(queue.NoAhead).Draw(t, "ahead"), IssuedMs: rapid.Int64Range(0, maxMs).Draw(t, "issued"),
+			Made: rapid.Int64Min(0).Draw(t, "made"), Sure: rapid.Bool().Draw(t, "sure"), Drawn: queue.Ticket(rapid.Int64Min(0).Draw(t, "drawn")),
 		}
 		token, err := k.SignReceipt(r)
 		require.NoError(t, err)
@@ -63,6 +88,7 @@ func TestWhatIsSignedComesBack(t *testing.T) {
 
 		e := Entry{Queue: id, Visitor: visitor, Ticket: ticket, AdmittedMs: rapid.Int64Range(0, maxMs-1).Draw(t, "admitted")}
 		e.ExpiresMs = rapid.Int64Range(e.AdmittedMs+1, maxMs).Draw(t, "expires")
+		e.Made = r.Made
 		token, err = k.SignEntry(e)
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(token), MaxToken/2)
@@ -75,9 +101,9 @@ func TestWhatIsSignedComesBack(t *testing.T) {
 func TestTheLongestTokensAreHalfOfTheLimit(t *testing.T) {
 	k := mustKeys(t, pair(strings.Repeat("k", MaxKid), keyA))
 	id, visitor := queue.ID(strings.Repeat("q", queue.MaxID)), strings.Repeat(`"`, queue.MaxVisitor)
-	r, err := k.SignReceipt(Receipt{id, visitor, math.MaxInt64, math.MaxInt64, maxMs})
+	r, err := k.SignReceipt(Receipt{id, visitor, math.MaxInt64, math.MaxInt64, maxMs, math.MaxInt64, true, math.MaxInt64})
 	require.NoError(t, err)
-	e, err := k.SignEntry(Entry{id, visitor, math.MaxInt64, maxMs - 1, maxMs})
+	e, err := k.SignEntry(Entry{id, visitor, math.MaxInt64, maxMs - 1, maxMs, math.MaxInt64})
 	require.NoError(t, err)
 	assert.Less(t, len(r), MaxToken/2)
 	assert.Less(t, len(e), MaxToken/2)
@@ -97,6 +123,8 @@ func TestFieldsOutOfRangeAreNotSigned(t *testing.T) {
 		"ticket":           func(r *Receipt) { r.Ticket = 0 },
 		"ahead":            func(r *Receipt) { r.Ahead = -2 },
 		"issued":           func(r *Receipt) { r.IssuedMs = -1 },
+		"made":             func(r *Receipt) { r.Made = -1 },
+		"drawn":            func(r *Receipt) { r.Drawn = -1 },
 		"issued late":      func(r *Receipt) { r.IssuedMs = maxMs + 1 },
 	} {
 		r := aReceipt()
@@ -111,6 +139,7 @@ func TestFieldsOutOfRangeAreNotSigned(t *testing.T) {
 		"ticket":        func(e *Entry) { e.Ticket = -1 },
 		"admitted":      func(e *Entry) { e.AdmittedMs = -1 },
 		"expires at":    func(e *Entry) { e.ExpiresMs = e.AdmittedMs },
+		"made":          func(e *Entry) { e.Made = -1 },
 		"expires never": func(e *Entry) { e.ExpiresMs = maxMs + 1 },
 	} {
 		e := anEntry()

@@ -53,6 +53,19 @@ func (c *claims) readPlain(b []byte) bool {
 		}
 		p.Ahead = &ahead
 	}
+	if after, more := strings.CutPrefix(rest, `,"made":`); more {
+		if p.Made, rest, ok = plainNumber(after); !ok {
+			return false
+		}
+	}
+	if after, more := strings.CutPrefix(rest, `,"sure":true`); more {
+		p.Sure, rest = true, after
+	}
+	if after, more := strings.CutPrefix(rest, `,"drawn":`); more {
+		if p.Drawn, rest, ok = plainNumber(after); !ok {
+			return false
+		}
+	}
 	if rest != "}" {
 		return false
 	}

@@ -16,6 +16,11 @@ func FuzzPlain(f *testing.F) {
 	for _, s := range []string{
 		`{"aud":"soonbeon:receipt:main","sub":"v","iat":1.000,"ticket":1,"ahead":0}`,
 		`{"aud":"soonbeon:receipt:main","sub":"v","iat":253402300799.999,"ticket":1}`,
+		`{"aud":"a","sub":"v","iat":1.000,"ticket":1,"ahead":2,"made":3,"sure":true,"drawn":4}`,
+		`{"aud":"a","sub":"v","iat":1.000,"ticket":1,"made":3}`, `{"aud":"a","sub":"v","iat":1.000,"ticket":1,"sure":true}`,
+		`{"aud":"a","sub":"v","iat":1.000,"ticket":1,"drawn":4}`, `{"aud":"a","sub":"v","iat":1.000,"ticket":1,"sure":false}`,
+		`{"aud":"a","sub":"v","iat":1.000,"ticket":1,"sure":truely}`, `{"aud":"a","sub":"v","iat":1.000,"ticket":1,"made":-1}`,
+		`{"aud":"a","sub":"v","iat":1.000,"ticket":1,"made":1,"made":1}`, `{"aud":"a","sub":"v","iat":1.000,"ticket":1,"drawn":4,"sure":true}`,
 		`{"aud":"a","sub":"v","iat":253402300800.000,"ticket":1}`,
 		`{"aud":"a","sub":"v","iat":01.000,"ticket":1}`, `{"aud":"a","sub":"v","iat":1.0000,"ticket":1}`,
 		`{"aud":"a","sub":"v","iat":1.0,"ticket":1}`, `{"aud":"a","sub":"v","iat":1.-12,"ticket":1}`,
@@ -55,6 +60,10 @@ func TestReceiptsAreReadTheShortWay(t *testing.T) {
 	for _, r := range []Receipt{
 		{Queue: "main", Visitor: queue.NewVisitor(), Ticket: 1, Ahead: queue.NoAhead},
 		{Queue: "main", Visitor: "user@example.org, 1/2 <&>", Ticket: 1 << 40, Ahead: 999_999, IssuedMs: 1_790_000_000_123},
+		{Queue: "main", Visitor: "v", Ticket: 2, Ahead: 1, Made: 1 << 50, Sure: true, Drawn: 1 << 50},
+		{Queue: "main", Visitor: "v", Ticket: 2, Ahead: queue.NoAhead, Made: 7},
+		{Queue: "main", Visitor: "v", Ticket: 2, Ahead: queue.NoAhead, Sure: true},
+		{Queue: "main", Visitor: "v", Ticket: 2, Ahead: 1, Drawn: 3},
 	} {
 		token, err := keys.SignReceipt(r)
 		if err != nil {

@@ -14,9 +14,13 @@ import (
 type Receipt struct {
 	Queue    queue.ID
 	Visitor  queue.Visitor
-	Ticket   queue.Ticket // 1 or more
+	Ticket   queue.Ticket // that was entered with, 1 or more; never a number drawn in its place
 	Ahead    int64        // how many were told to be ahead at the most, last; queue.NoAhead where nothing was told
 	IssuedMs int64        // Unix milliseconds, 0 to the end of the year 9999
+
+	Made  int64        // queue.Entry.Made of the queue that it was issued by; 0 where that is not known: receipts of older versions
+	Sure  bool         // an exact answer has found that Ticket is the one that counts, and no earlier one of the same visitor
+	Drawn queue.Ticket // queue.Draw.At as it was known when Ahead was told; 0 where lots had not been drawn
 }
 
 // SignReceipt makes the token of r, less than half of MaxToken long. It fails only for a field out of its range.
@@ -28,6 +32,8 @@ func (k *Keys) SignReceipt(r Receipt) (string, error) {
 		err = fmt.Errorf("ahead is %d", r.Ahead)
 	case r.IssuedMs < 0 || r.IssuedMs > maxMs:
 		err = fmt.Errorf("issued at %d ms", r.IssuedMs)
+	case r.Made < 0 || r.Drawn < 0:
+		err = fmt.Errorf("made %d, drawn %d", r.Made, r.Drawn)
 	}
 	if err != nil {
 		return "", fmt.Errorf("sign a receipt: %w", err)
@@ -38,6 +44,15 @@ func (k *Keys) SignReceipt(r Receipt) (string, error) {
 		b = strconv.AppendInt(append(b, `,"ticket":`...), int64(r.Ticket), 10)
 		if r.Ahead != queue.NoAhead {
 			b = strconv.AppendInt(append(b, `,"ahead":`...), r.Ahead, 10)
+		}
+		if r.Made != 0 {
+			b = strconv.AppendInt(append(b, `,"made":`...), r.Made, 10)
+		}
+		if r.Sure {
+			b = append(b, `,"sure":true`...)
+		}
+		if r.Drawn != 0 {
+			b = strconv.AppendInt(append(b, `,"drawn":`...), int64(r.Drawn), 10)
 		}
 		return append(b, '}')
 	}), nil
@@ -61,14 +76,15 @@ func receiptOf(c *claims, q queue.ID) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	r := Receipt{Queue: id, Visitor: c.Subject, Ticket: queue.Ticket(c.Ticket), Ahead: queue.NoAhead, IssuedMs: c.IssuedAt.ms}
+	r := Receipt{Queue: id, Visitor: c.Subject, Ticket: queue.Ticket(c.Ticket), Ahead: queue.NoAhead, IssuedMs: c.IssuedAt.ms,
+		Made: c.Made, Sure: c.Sure, Drawn: queue.Ticket(c.Drawn)}
 	if c.Ahead != nil {
 		r.Ahead = *c.Ahead
 	}
 	switch {
 	case queue.CheckVisitor(r.Visitor) != nil:
 		return Receipt{}, errSubject
-	case r.Ticket < 1 || !c.IssuedAt.set || c.Ahead != nil && r.Ahead < 0:
+	case r.Ticket < 1 || !c.IssuedAt.set || c.Ahead != nil && r.Ahead < 0 || r.Made < 0 || r.Drawn < 0:
 		return Receipt{}, errClaims
 	case id != q:
 		return Receipt{}, ErrOtherQueue
