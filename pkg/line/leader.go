@@ -8,7 +8,7 @@ import "github.com/soonbeon/soonbeon/pkg/queue"
 //
 //	       ┌────────────── empty ──────────────┐
 //	       ▼                                   │
-//	Ask(n) ──▶ view.Admit ──▶ Got ── handed ──▶ append Admitted, until acknowledged ──▶ Appended ──▶ Ask(n)
+//	Ask(n) ──▶ view.Admit ──▶ Got ── handed ──▶ append Admitted, until acknowledged ──▶ Appended, of all ──▶ Ask(n)
 //	       ▲                   │
 //	       └─ reply lost, paced, behind: the same number again      fenced: claim anew, with a new Leader
 //
@@ -49,11 +49,36 @@ func (l *Leader) Got(people []queue.Person, why queue.Reason) {
 	}
 }
 
-// Appended takes the acknowledgement of the record that carried the people held.
-func (l *Leader) Appended(ticket queue.Ticket) {
-	l.held = nil
-	l.batch++
+// Appended takes the acknowledgement of the record that carried the first n of the people held. The number is used once all
+// of them are in the log; a leader that dies before leaves the others pending in the view, and they are handed out again.
+func (l *Leader) Appended(ticket queue.Ticket, n int) {
 	l.last = ticket
+	if l.held = l.held[n:]; len(l.held) == 0 {
+		l.held = nil
+		l.batch++
+	}
+}
+
+// Changed takes the acknowledgement of a record of this leader's that changes who comes first: a draw, or the end of the
+// line. It breaks the numbers, so that a view hands out nobody before it has met the record: pops run ahead of the
+// projection otherwise, and would be of the order that is no more.
+func (l *Leader) Changed(ticket queue.Ticket) {
+	l.held = nil
+	l.batch += 2
+	l.last = ticket
+}
+
+// Room is how many more may be admitted when most may hold an admission at one time and active do, by a reading of the log
+// that has come to seq. A reading that has not met the leader's own last record does not count: it can't know whom this
+// leader admitted since. Nobody else can have admitted anybody: the leader has read up to its own claim.
+func (l *Leader) Room(seq queue.Ticket, active, most int64) int {
+	if most == 0 {
+		return queue.MaxBatch
+	}
+	if seq < l.last {
+		return 0
+	}
+	return int(min(max(most-active, 0), queue.MaxBatch))
 }
 
 // Noted takes the acknowledgement of another record of this leader's, such as a checkpoint.

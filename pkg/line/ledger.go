@@ -28,6 +28,7 @@ type Ledger struct {
 	grants  map[queue.Visitor]grant
 	expiry  []expiring // in the order of admission, which is nearly that of expiry; those before oldest are done with
 	oldest  int
+	active  slots
 	counts  Counts
 	lastMs  int64
 	claimed queue.Record // the latest claim
@@ -44,7 +45,14 @@ type Counts struct {
 	Skipped  int64 // records that could not be read
 	Void     int64 // admissions and checkpoints of a leader that did not lead any more, and repetitions, by person
 	Admitted int64 // people
+	Released int64 // of them, those whose grant was ended early
 	Differs  int64 // valid checkpoints whose served is not this ledger's: this reader, or the leader, is wrong
+
+	// Of a Line only:
+	Entered  int64 // entries that took a place
+	Moved    int64 // of them, those of somebody who waited already: refreshes
+	Repeated int64 // entries that took none: retransmissions, and who has a place by the rule keep
+	Refused  int64 // entries that took none since the line was over
 }
 
 // NewLedger returns the ledger of an empty log.
@@ -110,10 +118,35 @@ func (l *Ledger) step(rec *queue.Record) []queue.Person {
 			g.released = true
 			l.grants[rec.Visitor] = g
 		}
+		if l.active.free(rec.Of) {
+			l.counts.Released++
+		}
 	case queue.Admitted:
 		return l.admit(rec)
+	case queue.Drawn:
+		if l.leads(rec) && l.state.Draw.At == 0 {
+			l.state.Draw = queue.Draw{From: l.state.Served, At: rec.Ticket, Seed: rec.Seed}
+		}
+	case queue.Ended:
+		if l.leads(rec) {
+			l.state.End = queue.End{At: rec.Ticket, Why: rec.Why, Over: true}
+			l.state.Served = rec.Ticket // who waits was before it, and waits no more
+		}
+	case queue.Reopened:
+		if l.leads(rec) {
+			l.state.End.Over = false
+		}
 	}
 	return nil
+}
+
+// leads says that rec is of the latest claim; others' are void.
+func (l *Ledger) leads(rec *queue.Record) bool {
+	if rec.Epoch != l.state.Epoch {
+		l.counts.Void++
+		return false
+	}
+	return true
 }
 
 func (l *Ledger) admit(rec *queue.Record) []queue.Person {
@@ -141,6 +174,7 @@ func (l *Ledger) admit(rec *queue.Record) []queue.Person {
 	for _, p := range valid {
 		l.grants[p.Visitor] = grant{Grant: queue.Grant{Ticket: p.Ticket, AdmittedMs: rec.AtMs, ExpiresMs: p.ExpiresMs}}
 		l.expiry = append(l.expiry, expiring{p.Visitor, p.ExpiresMs})
+		l.active.take(p.Ticket, p.ExpiresMs)
 	}
 	l.forget(rec.AtMs)
 	return valid
@@ -149,6 +183,7 @@ func (l *Ledger) admit(rec *queue.Record) []queue.Person {
 // forget drops grants that ended long before nowMs. The log's own time is enough of a clock for that: it is never ahead
 // of what a reader is asked about.
 func (l *Ledger) forget(nowMs int64) {
+	l.active.expire(nowMs - RememberMs)
 	for l.oldest < len(l.expiry) && l.expiry[l.oldest].endsMs+RememberMs <= nowMs {
 		e := l.expiry[l.oldest]
 		if g, ok := l.grants[e.visitor]; ok && g.ExpiresMs <= e.endsMs {

@@ -52,6 +52,14 @@ func (l *Line) Apply(follows queue.Ticket, recs []queue.Record) bool {
 func (l *Line) fold(rec *queue.Record) {
 	admitted := l.step(rec)
 	switch rec.Kind {
+	case queue.Drawn:
+		if l.state.Draw.At == rec.Ticket {
+			l.draw()
+		}
+	case queue.Ended:
+		if l.state.End.At == rec.Ticket {
+			l.clear()
+		}
 	case queue.Entered:
 		l.enter(rec)
 	case queue.Left:
@@ -77,8 +85,18 @@ func (l *Line) fold(rec *queue.Record) {
 
 func (l *Line) enter(rec *queue.Record) {
 	v := rec.Visitor
-	if l.waits(v) && (l.state.Reentry == queue.Keep || rec.Key != "" && l.keys[v] == rec.Key) {
+	if l.state.End.Over {
+		l.counts.Refused++
+		return
+	}
+	waits := l.waits(v)
+	if waits && (l.state.Reentry == queue.Keep || rec.Key != "" && l.keys[v] == rec.Key) {
+		l.counts.Repeated++
 		return // keeps the place, or is a retransmission
+	}
+	l.counts.Entered++
+	if waits {
+		l.counts.Moved++
 	}
 	l.leave(v)
 	l.line[v] = rec.Ticket
@@ -89,6 +107,32 @@ func (l *Line) enter(rec *queue.Record) {
 		delete(l.keys, v)
 	}
 	l.fall(v)
+}
+
+// draw gives everybody who waits the number drawn in the place of the ticket. Who was popped from here and is not admitted
+// yet draws as well, and the numbers of the batches are broken: what was popped is not what comes first any more.
+func (l *Line) draw() {
+	var all []queue.Person
+	for w := range l.Waiting() {
+		all = append(all, queue.Person{Visitor: w.Visitor, Ticket: l.state.Draw.Number(w.Ticket)})
+	}
+	slices.SortFunc(all, func(a, b queue.Person) int { return int(a.Ticket - b.Ticket) })
+	l.index = index{}
+	for _, p := range all {
+		l.line[p.Visitor] = p.Ticket
+		l.index.add(p.Ticket, p.Visitor)
+	}
+	clear(l.pending)
+	l.gone, l.fence, l.batch = 0, 0, 0
+}
+
+// clear sends everybody away who waits.
+func (l *Line) clear() {
+	l.index = index{}
+	clear(l.line)
+	clear(l.keys)
+	clear(l.pending)
+	l.gone = 0
 }
 
 // waits says whether v waits by the log: in line, or popped from here with nothing in the log since.
@@ -183,6 +227,20 @@ func (l *Line) pop(n int, batch int64) {
 	}
 }
 
+// Head is the ticket, or the number drawn, of who comes first; ok is false where nobody waits.
+func (l *Line) Head() (t queue.Ticket, ok bool) {
+	l.index.ascend(func(first queue.Ticket, _ queue.Visitor) bool {
+		t, ok = first, true
+		return false
+	})
+	for _, p := range l.pending {
+		if p.stands && (!ok || p.ticket < t) {
+			t, ok = p.ticket, true
+		}
+	}
+	return t, ok
+}
+
 // Total is how many wait by the log, those being admitted included.
 func (l *Line) Total() int64 { return int64(l.index.len + len(l.pending) - l.gone) }
 
@@ -237,6 +295,7 @@ func (l *Line) Clone() *Line {
 	c := *l
 	c.grants = maps.Clone(l.grants)
 	c.expiry = slices.Clone(l.expiry)
+	c.active = l.active.clone()
 	c.line = maps.Clone(l.line)
 	c.keys = maps.Clone(l.keys)
 	c.index = l.index.clone()

@@ -37,6 +37,8 @@ type Source interface{ Intn(n int) int }
 type Tally struct {
 	Entries, Admissions, Void, Rehanded, Refused, Switches int
 
+	Draws, Ends, Full, Parts int // draws and ends that counted, asks that found no room, batches admitted in parts
+
 	Loads, LostLoads int // of a Loader: those that became the view, and those that could not go on
 }
 
@@ -48,12 +50,18 @@ func (t *Tally) Add(u Tally) {
 	t.Rehanded += u.Rehanded
 	t.Refused += u.Refused
 	t.Switches += u.Switches
+	t.Draws += u.Draws
+	t.Ends += u.Ends
+	t.Full += u.Full
+	t.Parts += u.Parts
 	t.Loads += u.Loads
 	t.LostLoads += u.LostLoads
 }
 
-// farMs is when grants end in a history: long after it.
-const farMs = 1 << 50
+const (
+	farMs    = 1 << 50 // when a history begins: long after a real Redis's own time, so that no grant ends by that
+	leewayMs = 30      // for so long after its end an admission still holds a place
+)
 
 // both drives a target and a model with the same calls; they must answer alike.
 type both struct {
@@ -105,6 +113,11 @@ type issuer struct {
 	direct *both        // the view of its own that it pops from; nil: the shared one
 	own    *both        // that view, kept while it pops from the shared one
 	held   bool         // stopped between its pop and its append
+
+	reading *line.Ledger // the log as far as it has read: its own claim at least
+	most    int64        // the capacity that it had in mind when it decided
+	ttl     int64
+	part    int // how many of those in its hands it decided to admit
 }
 
 type snapshot struct {
@@ -115,6 +128,7 @@ type snapshot struct {
 type told struct {
 	v     queue.Visitor
 	place queue.Place
+	draw  queue.Ticket // the draw that it was told by
 }
 
 type history struct {
@@ -130,6 +144,12 @@ type history struct {
 	told    []told
 	loads   [2]loading
 	tally   Tally
+
+	now    int64                  // Unix milliseconds
+	most   int64                  // the capacity that the operators want
+	paused bool                   // they let nobody in
+	closed bool                   // they take nobody into the line
+	most1  map[queue.Ticket]int64 // by which capacity an Admitted was decided
 }
 
 // loading is a load on its way: its next step, and what of the log it folded.
@@ -147,7 +167,10 @@ func (h *history) chance(pct int) bool { return h.src.Intn(100) < pct }
 
 // Play plays one history against target, which must be empty, and returns what was broken.
 func Play(src Source, target Target) (tally Tally, err error) {
-	h := &history{src: src, up: true}
+	h := &history{src: src, up: true, now: farMs, most1: map[queue.Ticket]int64{}}
+	if h.chance(50) {
+		h.caps()
+	}
 	defer func() {
 		if r := recover(); r != nil {
 			b, ok := r.(broken)
@@ -186,6 +209,11 @@ var events = []event{
 	{7, (*history).redis},
 	{7, (*history).switches},
 	{1, (*history).checkpoints},
+	{1, (*history).draws},
+	{1, (*history).ends},
+	{1, (*history).caps},
+	{1, (*history).pauses},
+	{1, (*history).closes},
 }
 
 type event = struct {
@@ -206,6 +234,7 @@ func (h *history) events() {
 	}
 	for range 20 + h.src.Intn(181) {
 		i := sort.SearchInts(bounds, h.src.Intn(sum)+1)
+		h.now += int64(h.src.Intn(40))
 		events[i].do(h)
 		if h.up && h.chance(12) {
 			h.shared.compare()
@@ -215,7 +244,7 @@ func (h *history) events() {
 
 // append gives rec its ticket. Sometimes Kafka leaves an offset out.
 func (h *history) append(rec queue.Record) queue.Ticket {
-	rec.Ticket = h.end() + 1
+	rec.Ticket, rec.AtMs = h.end()+1, h.now
 	if h.chance(3) {
 		rec.Ticket += queue.Ticket([]int{1, 2, 4090, 9000}[h.src.Intn(4)])
 	}
@@ -239,6 +268,9 @@ func (h *history) after(t queue.Ticket) []queue.Record {
 func (h *history) somebody() queue.Visitor { return h.people[h.src.Intn(len(h.people))] }
 
 func (h *history) enters() {
+	if h.closed {
+		return
+	}
 	h.append(queue.Record{Kind: queue.Entered, Visitor: h.somebody(), Key: []string{"", "", "k1", "k2"}[h.src.Intn(4)]})
 	h.tally.Entries++
 }
@@ -278,8 +310,75 @@ func (h *history) projects() {
 	}
 }
 
-func (h *history) claim(i int, mode queue.Mode) {
-	h.issuers[i].lead = line.Lead(h.append(queue.Record{Kind: queue.Claimed, Mode: mode}))
+func (h *history) claim(i int, mode queue.Mode) { h.issuers[i].claim(h, mode) }
+
+func (is *issuer) claim(h *history, mode queue.Mode) {
+	is.lead = line.Lead(h.append(queue.Record{Kind: queue.Claimed, Mode: mode}))
+	is.reading = line.NewLedger()
+	is.read(h) // up to its claim, before it admits anybody
+}
+
+func (is *issuer) read(h *history) {
+	seq := is.reading.State().Seq
+	is.reading.Apply(seq, h.after(seq))
+}
+
+// room is how many it may admit now.
+func (is *issuer) room(h *history) int {
+	if h.chance(70) {
+		is.read(h)
+	}
+	is.most, is.ttl = h.most, 1+int64(h.src.Intn(400))
+	return is.lead.Room(is.reading.State().Seq, is.reading.Active(h.now, leewayMs), is.most)
+}
+
+func (h *history) caps() { h.most = []int64{0, 1, 2, 3, 5}[h.src.Intn(5)] }
+
+func (h *history) pauses() { h.paused = !h.paused && h.chance(50) }
+
+func (h *history) closes() { h.closed = !h.closed && h.chance(30) }
+
+// draws opens by lot; a zombie's, and whatever follows the first, is void.
+func (h *history) draws() {
+	is := h.leading()
+	if is == nil || is.held || len(is.lead.Held()) > 0 {
+		return
+	}
+	rec := queue.Record{Kind: queue.Drawn, Epoch: is.lead.Epoch()}
+	for i := range rec.Seed {
+		rec.Seed[i] = byte(h.src.Intn(256))
+	}
+	is.lead.Changed(h.append(rec))
+	h.tally.Draws++
+}
+
+// ends ends the line, or reopens it.
+func (h *history) ends() {
+	is := h.leading()
+	if is == nil || is.held || len(is.lead.Held()) > 0 {
+		return
+	}
+	if h.chance(60) {
+		is.lead.Changed(h.append(queue.Record{Kind: queue.Reopened, Epoch: is.lead.Epoch()}))
+		return
+	}
+	is.lead.Changed(h.append(queue.Record{Kind: queue.Ended, Epoch: is.lead.Epoch(), Why: []string{queue.WhySoldOut, queue.WhyClosed}[h.src.Intn(2)]}))
+	h.tally.Ends++
+	if h.chance(70) { // else most of a history would play before a closed door
+		is.lead.Changed(h.append(queue.Record{Kind: queue.Reopened, Epoch: is.lead.Epoch()}))
+	}
+}
+
+// leading is the leader, or now and then one that only believes so; nil where that one never claimed.
+func (h *history) leading() *issuer {
+	i := h.leader
+	if h.chance(20) {
+		i = h.src.Intn(3)
+	}
+	if h.issuers[i].lead == nil {
+		return nil
+	}
+	return &h.issuers[i]
 }
 
 func (h *history) leads() {
@@ -304,6 +403,19 @@ func (h *history) tick(is *issuer) {
 		is.held = false
 		return
 	}
+	if h.paused {
+		return
+	}
+	room := is.room(h)
+	if room == 0 {
+		h.tally.Full++
+		return
+	}
+	if n := len(is.lead.Held()); n > 0 { // the rest of a batch that found no room
+		is.part = min(n, room)
+		h.admitted(is)
+		return
+	}
 	view := h.shared
 	if is.direct != nil {
 		view = is.direct
@@ -312,8 +424,9 @@ func (h *history) tick(is *issuer) {
 		return
 	}
 	pendingBefore := len(view.m.Pending)
-	ask := is.lead.Ask(1 + h.src.Intn(3))
+	ask := is.lead.Ask(min(1+h.src.Intn(3), room))
 	people, why := view.Admit(ask)
+	is.part = min(len(people), room) // who is handed out again may be more than there is room for
 	if why == queue.Handed {
 		if pendingBefore > 0 && ask.Batch == 1 {
 			h.tally.Rehanded++
@@ -331,24 +444,29 @@ func (h *history) tick(is *issuer) {
 		is.held = true
 	default:
 		h.admitted(is)
-		if h.chance(5) { // of unknown outcome, and repeated some time later: the record had landed
+		if len(is.lead.Held()) == 0 && h.chance(5) { // of unknown outcome, and repeated some time later: the record had landed
 			is.lead.Got(people, why)
-			is.held = true
+			is.held, is.part = true, len(people)
 		}
 	}
 }
 
 func (h *history) admitted(is *issuer) {
-	people := slices.Clone(is.lead.Held())
+	people := slices.Clone(is.lead.Held()[:is.part])
 	for i := range people {
-		people[i].ExpiresMs = farMs
+		people[i].ExpiresMs = h.now + is.ttl
 	}
 	rec := queue.Record{Kind: queue.Admitted, Epoch: is.lead.Epoch(), People: people}
 	t := h.append(rec)
+	h.most1[t] = is.most
 	if h.chance(10) { // an append of unknown outcome is repeated, and had landed
 		t = h.append(rec)
+		h.most1[t] = is.most
 	}
-	is.lead.Appended(t)
+	is.lead.Appended(t, len(people))
+	if len(is.lead.Held()) > 0 {
+		h.tally.Parts++
+	}
 }
 
 func (h *history) checkpoints() {
@@ -367,7 +485,7 @@ func (h *history) snapshots() {
 func (h *history) asks() {
 	v := h.somebody()
 	if p, ok := h.shared.Place(v); ok {
-		h.told = append(h.told, told{v, p})
+		h.told = append(h.told, told{v, p, h.shared.m.Draw.At})
 	}
 }
 
@@ -456,7 +574,7 @@ func (h *history) rebuilt(start queue.Ticket) *line.Line {
 		n := min(len(part), 1+h.src.Intn(40))
 		recs := slices.Clone(part[:n])
 		for i, r := range recs {
-			if r.Ticket <= start && r.Kind != queue.Claimed && r.Kind != queue.SettingsSet && r.Kind != queue.Admitted {
+			if r.Ticket <= start && (r.Kind == queue.Entered || r.Kind == queue.Left) {
 				recs[i] = queue.Record{Ticket: r.Ticket}
 			}
 		}
@@ -475,7 +593,11 @@ func (h *history) check() *Model {
 		h.fail("rebuilt: %+v, want %+v", slices.Collect(got.Waiting()), want.Line)
 	}
 	h.checkGrants(got, want)
-	got = h.rebuilt(want.Served) // what is settled may be trimmed: nobody is lost or gets in twice
+	settled := want.Served
+	if settled < want.Draw.At { // numbers are reached, not tickets: whoever drew may still wait
+		settled = want.Draw.From
+	}
+	got = h.rebuilt(settled) // what is settled may be trimmed: nobody is lost or gets in twice
 	var names, wantNames []string
 	for w := range got.Waiting() {
 		names = append(names, w.Visitor)
@@ -486,7 +608,7 @@ func (h *history) check() *Model {
 	sort.Strings(names)
 	sort.Strings(wantNames)
 	if s := got.State(); !slices.Equal(names, wantNames) || s.Served != want.Served || s.Epoch != want.Epoch {
-		h.fail("trimmed at %d: %v %+v, want %v", want.Served, names, s, wantNames)
+		h.fail("trimmed at %d: %v %+v, want %v", settled, names, s, wantNames)
 	}
 	last := queue.Ticket(0)
 	went := map[string]queue.Ticket{}
@@ -495,18 +617,26 @@ func (h *history) check() *Model {
 			h.fail("out of order, or twice: %+v after %d", a, last)
 		}
 		last = a.Ticket
-		if a.Ticket <= went[a.Visitor] {
+		entry := a.Ticket
+		if a.By > want.Draw.At {
+			entry = want.Draw.Ticket(a.Ticket)
+		}
+		if entry <= went[a.Visitor] {
 			h.fail("in twice for one entry: %+v", a)
 		}
 		went[a.Visitor] = a.By
 	}
+	h.checkCapacity(want)
 	for _, w := range want.Line {
 		if w.Ticket <= want.Served {
 			h.fail("%+v waits at or below served %d", w, want.Served)
 		}
+		if p, _ := want.Place(w.Visitor); p.Ahead > queue.AheadBound(w.Ticket, want.Served, queue.NoAhead) {
+			h.fail("the bound of %+v is below the %d that are ahead", w, p.Ahead)
+		}
 	}
 	for _, t := range h.told { // without Redis, the last exact answer and the offsets bound the truth
-		if p, ok := want.Place(t.v); ok && p.Ticket == t.place.Ticket {
+		if p, ok := want.Place(t.v); ok && p.Ticket == t.place.Ticket && t.draw == want.Draw.At {
 			if bound := queue.AheadBound(p.Ticket, want.Served, t.place.Ahead); p.Ahead > bound {
 				h.fail("%s was told at most %d ahead, and %d are", t.v, bound, p.Ahead)
 			}
@@ -521,17 +651,42 @@ func (h *history) check() *Model {
 	return want
 }
 
+// checkCapacity counts, at each valid admission, how many hold by it and those before.
+func (h *history) checkCapacity(want *Model) {
+	for i, a := range want.Admitted {
+		most := h.most1[a.By]
+		if most == 0 || i+1 < len(want.Admitted) && want.Admitted[i+1].By == a.By {
+			continue
+		}
+		active := int64(0)
+		for _, b := range want.Admitted[:i+1] {
+			freed := slices.ContainsFunc(h.log, func(r queue.Record) bool {
+				return r.Kind == queue.Released && r.Of == b.Ticket && b.By < r.Ticket && r.Ticket < a.By
+			})
+			if !freed && b.ExpiresMs+leewayMs > a.AtMs {
+				active++
+			}
+		}
+		if active > most {
+			h.fail("%d admissions hold at %d, and %d may", active, a.By, most)
+		}
+	}
+}
+
 func (h *history) checkGrants(l *line.Line, want *Model) {
 	latest := map[string]Admission{}
 	for _, a := range want.Admitted {
 		latest[a.Visitor] = a
 	}
 	for _, v := range h.people {
-		g, state := l.Grant(v, 0)
+		g, state := l.Grant(v, h.now)
 		a, admitted := latest[v]
 		wantState := line.NoGrant
 		if admitted {
 			wantState = line.Live
+			if a.ExpiresMs <= h.now {
+				wantState = line.Expired
+			}
 			for _, r := range h.after(a.By) {
 				if r.Kind == queue.Released && r.Visitor == v && r.Of == a.Ticket {
 					wantState = line.Released
@@ -568,7 +723,10 @@ func (h *history) drain() {
 			h.admitted(is)
 		}
 	}
-	boss := &issuer{lead: line.Lead(h.append(queue.Record{Kind: queue.Claimed, Mode: queue.ModeRedis}))}
+	boss := &issuer{}
+	boss.claim(h, queue.ModeRedis)
+	boss.lead.Changed(h.append(queue.Record{Kind: queue.Reopened, Epoch: boss.lead.Epoch()}))
+	h.paused, h.closed = false, false
 	catchUp := func() { h.shared.Apply(h.shared.State().Seq, h.after(h.shared.State().Seq)) }
 	catchUp()
 	h.check()
@@ -577,7 +735,19 @@ func (h *history) drain() {
 	}
 	late := 2 // once nobody waits any more, others come, twice: the leader must still find them
 	for range 500 {
-		people, why := h.shared.Admit(boss.lead.Ask(2))
+		h.now += 50
+		room := boss.room(h)
+		if room == 0 {
+			continue
+		}
+		if len(boss.lead.Held()) > 0 {
+			boss.part = min(len(boss.lead.Held()), room)
+			h.admitted(boss)
+			catchUp()
+			continue
+		}
+		people, why := h.shared.Admit(boss.lead.Ask(min(2, room)))
+		boss.part = min(len(people), room)
 		boss.lead.Got(people, why)
 		if why == queue.Handed {
 			h.admitted(boss)
@@ -601,15 +771,28 @@ func (h *history) drain() {
 // account tells by another way of counting than the fold's that nobody was lost.
 func (h *history) account(want *Model) error {
 	state, served, epoch := map[string]string{}, queue.Ticket(0), queue.Ticket(0)
-	n := 0
+	n, over := 0, false
 	for _, r := range h.log {
 		switch r.Kind {
 		case queue.Entered:
-			state[r.Visitor] = "waits"
+			if !over {
+				state[r.Visitor] = "waits"
+			}
 		case queue.Left:
 			state[r.Visitor] = "left"
 		case queue.Claimed:
 			epoch = r.Ticket
+		case queue.Ended:
+			if r.Epoch == epoch {
+				over, served = true, r.Ticket
+				for v, s := range state {
+					if s == "waits" {
+						state[v] = "sent away"
+					}
+				}
+			}
+		case queue.Reopened:
+			over = over && r.Epoch != epoch
 		case queue.Admitted:
 			for _, p := range r.People {
 				if r.Epoch == epoch && p.Ticket > served {

@@ -8,9 +8,11 @@ import (
 
 // Admission is one valid admission as the model keeps it: who, for which ticket, by the record with which ticket.
 type Admission struct {
-	Visitor queue.Visitor
-	Ticket  queue.Ticket
-	By      queue.Ticket
+	Visitor   queue.Visitor
+	Ticket    queue.Ticket
+	By        queue.Ticket
+	AtMs      int64
+	ExpiresMs int64
 }
 
 type popped struct {
@@ -71,7 +73,30 @@ func (m *Model) fold(rec queue.Record) {
 	case queue.Left:
 		m.drop(v)
 		m.fallen(v)
+	case queue.Drawn:
+		if rec.Epoch == m.Epoch && m.Draw.At == 0 {
+			m.Draw = queue.Draw{From: m.Served, At: rec.Ticket, Seed: rec.Seed}
+			all := m.ByLog()
+			for i := range all {
+				all[i].Ticket = m.Draw.Number(all[i].Ticket)
+			}
+			slices.SortFunc(all, func(a, b queue.Waiting) int { return int(a.Ticket - b.Ticket) })
+			m.Line, m.Pending, m.Fence, m.Batch = all, nil, 0, 0
+		}
+	case queue.Ended:
+		if rec.Epoch == m.Epoch {
+			m.End = queue.End{At: rec.Ticket, Why: rec.Why, Over: true}
+			m.Served = rec.Ticket
+			m.Line, m.Pending = nil, nil
+		}
+	case queue.Reopened:
+		if rec.Epoch == m.Epoch {
+			m.End.Over = false
+		}
 	case queue.Entered:
+		if m.End.Over {
+			return
+		}
 		i := m.inLine(v)
 		j := m.inPending(v)
 		waits := i >= 0 || j >= 0 && m.Pending[j].stands
@@ -94,7 +119,7 @@ func (m *Model) fold(rec queue.Record) {
 				continue
 			}
 			m.Served = p.Ticket
-			m.Admitted = append(m.Admitted, Admission{p.Visitor, p.Ticket, rec.Ticket})
+			m.Admitted = append(m.Admitted, Admission{p.Visitor, p.Ticket, rec.Ticket, rec.AtMs, p.ExpiresMs})
 			m.out(p.Visitor)
 		}
 		for _, p := range slices.Clone(m.Pending) {
