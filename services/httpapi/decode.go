@@ -23,16 +23,35 @@ const MaxBody = 4 << 10
 // names are exactly those of v, each once; so that no two readers of one body can see two different things. A field
 // that would name a visitor is refused by a code of its own. The error is a *Problem.
 func DecodeJSON(c echo.Context, v any) error {
-	body, err := jsonBody(c.Request())
+	body, err := jsonBody(c.Request(), MaxBody)
 	if err != nil {
 		return err
 	}
 	return decode(body, v)
 }
 
+// DecodeMembers reads the body as DecodeJSON does, up to limit bytes, and returns its members as they are, by name: for whoever
+// tells all mistakes at once. With optional, no body at all is an object without members.
+func DecodeMembers(c echo.Context, limit int64, optional bool) (map[string]jsontext.Value, error) {
+	r := c.Request()
+	if optional && r.ContentLength == 0 {
+		return nil, nil
+	}
+	body, err := jsonBody(r, limit)
+	if err != nil {
+		return nil, err
+	}
+	var members map[string]jsontext.Value
+	err = decode(body, &members)
+	if err == nil && members == nil { // null
+		err = Problemf(BodyMalformed, "a JSON object is wanted")
+	}
+	return members, err
+}
+
 // DecodeQueue is DecodeJSON of {"queue": <string>}, which is all that most bodies hold, and returns what the string says.
 func DecodeQueue(c echo.Context) (string, error) {
-	body, err := jsonBody(c.Request())
+	body, err := jsonBody(c.Request(), MaxBody)
 	if err != nil {
 		return "", err
 	}
@@ -66,11 +85,11 @@ func plainQueue(body []byte) (string, bool) {
 }
 
 // jsonBody is the body of a request that says that it holds JSON; it is not empty.
-func jsonBody(r *http.Request) ([]byte, error) {
+func jsonBody(r *http.Request, limit int64) ([]byte, error) {
 	if err := checkContentType(r.Header); err != nil {
 		return nil, err
 	}
-	body, err := readBody(r)
+	body, err := readBody(r, limit)
 	if err == nil && len(body) == 0 {
 		err = Problemf(BodyMalformed, "the body is empty; a JSON object is wanted")
 	}
@@ -102,12 +121,12 @@ func checkContentType(h http.Header) error {
 	return nil
 }
 
-func readBody(r *http.Request) ([]byte, error) {
+func readBody(r *http.Request, limit int64) ([]byte, error) {
 	if given := r.Header["Content-Encoding"]; len(given) > 0 && given[0] != "" {
 		return nil, Problemf(ContentType, "a Content-Encoding is not taken: send the JSON as it is")
 	}
-	if r.ContentLength > MaxBody {
-		return nil, Problemf(BodyTooLarge, "it has %d bytes; %d are the most", r.ContentLength, MaxBody)
+	if r.ContentLength > limit {
+		return nil, Problemf(BodyTooLarge, "it has %d bytes; %d are the most", r.ContentLength, limit)
 	}
 	var body []byte
 	var err error
@@ -115,11 +134,11 @@ func readBody(r *http.Request) ([]byte, error) {
 		body = make([]byte, r.ContentLength)
 		_, err = io.ReadFull(r.Body, body)
 	} else { // sent in chunks, perhaps without end
-		body, err = io.ReadAll(io.LimitReader(r.Body, MaxBody+1))
+		body, err = io.ReadAll(io.LimitReader(r.Body, limit+1))
 	}
 	switch {
-	case len(body) > MaxBody:
-		return nil, Problemf(BodyTooLarge, "it has more than %d bytes", MaxBody)
+	case int64(len(body)) > limit:
+		return nil, Problemf(BodyTooLarge, "it has more than %d bytes", limit)
 	case err != nil:
 		return nil, Problemf(BodyMalformed, "the body did not arrive as a whole")
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -211,3 +212,32 @@ func TestFault21_QueryParameters(t *testing.T) {
 }
 
 func long(n int) string { return strings.Repeat("a", n) }
+
+func TestDecodeMembers(t *testing.T) {
+	decode := func(body string, optional bool) (map[string]jsontext.Value, error) {
+		r := httptest.NewRequest("POST", "/", strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		return httpapi.DecodeMembers(echo.New().NewContext(r, httptest.NewRecorder()), 100, optional)
+	}
+	got, err := decode(`{"a":1,"b":{"c":[null]}}`, false)
+	require.NoError(t, err)
+	require.Equal(t, map[string]jsontext.Value{"a": jsontext.Value("1"), "b": jsontext.Value(`{"c":[null]}`)}, got)
+	got, err = decode("", true)
+	require.NoError(t, err)
+	require.Empty(t, got)
+	for body, code := range map[string]httpapi.Code{
+		"":                    httpapi.BodyMalformed,
+		"null":                httpapi.BodyMalformed,
+		"[]":                  httpapi.BodyMalformed,
+		`{"a":NaN}`:           httpapi.BodyMalformed,
+		`{"a":1,"a":2}`:       httpapi.BodyMalformed,
+		`{"a":{"b":1,"b":2}}`: httpapi.BodyMalformed,
+		`{"a":1} {}`:          httpapi.BodyMalformed,
+		`{"a":"` + strings.Repeat("x", 100) + `"}`: httpapi.BodyTooLarge,
+	} {
+		_, err := decode(body, false)
+		var p *httpapi.Problem
+		require.ErrorAs(t, err, &p, body)
+		require.Equal(t, code, p.Code, body)
+	}
+}
