@@ -22,6 +22,16 @@ type Entry struct {
 	Unknown []byte
 }
 
+// Change is one change of the catalogue, as it is kept for whoever asks later who did what.
+type Change struct {
+	Who    string // the name of the operator's credential
+	AtMs   int64  // Unix milliseconds
+	Queue  ID
+	Action string // create, set, pause, resume, close, delete
+	From   string // the entry before, as JSON without secrets; "" where there was none
+	To     string // and after
+}
+
 // The reasons of closing that the product itself gives.
 const (
 	WhyClosed  = "closed"
