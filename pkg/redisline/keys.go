@@ -7,7 +7,7 @@ type keys struct {
 	line    string // ZSET visitor → ticket
 	seq     string // string, INCR: the last ticket applied
 	keys    string // HASH visitor → digest of the idempotency key, of those who sent one and wait by the log
-	state   string // HASH served, epoch, rule, fence, batch, gone, topic, loaded
+	state   string // HASH served, epoch, rule, fence, batch, gone, topic, loaded, draw "at:from:seed", end "at:over:why"
 	pending string // HASH visitor → "ticket:batch:stands"
 	active  string // ZSET visitor → when the grant ends, Unix milliseconds
 	pace    string // HASH tokens, at: the rate bucket, by Redis' own clock

@@ -42,7 +42,10 @@ type LoadOptions struct {
 // Errors: ErrLoading, ErrOtherTopic, ErrLost, ErrAway. After each of them the view is as it was, unless it is ErrAway and the
 // very last reply was the one that was lost.
 func (v *View) Load(ctx context.Context, fold Fold, opts LoadOptions) (seq queue.Ticket, err error) {
-	l := v.newLoad(fold, opts)
+	return v.runLoad(ctx, v.newLoad(fold, opts), opts)
+}
+
+func (v *View) runLoad(ctx context.Context, l *load, opts LoadOptions) (seq queue.Ticket, err error) {
 	defer l.close()
 	for {
 		done, err := l.next(ctx)
@@ -77,6 +80,7 @@ type load struct {
 	token         string
 	state         queue.State
 	topic, anyway string
+	asked         string // "" or what must have been asked for last: see lua/load.lua
 	begun         bool
 	chunk         func() (chunk, bool)
 	close         func()
@@ -112,7 +116,7 @@ func (l *load) next(ctx context.Context) (done bool, err error) {
 	}
 	l.seq = l.state.Seq
 	done, err = l.ask(ctx, "finish", l.token, seq, l.topic, l.anyway, l.steps, ticketArg(l.state.Served),
-		ticketArg(l.state.Epoch), int(l.state.Reentry), l.waiting, l.keys)
+		ticketArg(l.state.Epoch), int(l.state.Reentry), l.waiting, l.keys, drawText(l.state.Draw), endText(l.state.End), l.asked)
 	return done || err == nil, err
 }
 

@@ -100,7 +100,7 @@ func TestLoadIsWhatApplyMakes(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, recs[len(recs)-1].Ticket, seq)
 		want, got := contents(t, rdb, "applied"), contents(t, rdb, "loaded")
-		require.Len(t, got["state"], 6)
+		require.Len(t, got["state"], 8)
 		delete(got["state"].(map[string]string), "loaded")
 		require.Equal(t, want, got)
 		require.Contains(t, got, "grant:v0")
@@ -384,7 +384,7 @@ func TestLoadForgetsPops(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, queue.Handed, why)
 	lead.Got(people, why)
-	lead.Appended(last + 1)
+	lead.Appended(last + 1, len(lead.Held()))
 	bucket := contents(t, rdb, "main")["pace"]
 
 	_, err = v.Load(ctx, folded(recs), LoadOptions{Topic: "topic", Anyway: true})

@@ -3,6 +3,7 @@ package redisline
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -43,6 +44,9 @@ func (x *target) must(err error) {
 func (x *target) Apply(follows queue.Ticket, recs []queue.Record) bool {
 	if len(recs) == 0 {
 		return follows == x.State().Seq
+	}
+	if slices.ContainsFunc(recs, func(r queue.Record) bool { return r.Kind == queue.Drawn }) {
+		x.must(x.v.rdb.Del(ctx, x.v.k.load).Err()) // a draw is a load, and one that lies there is taken to be dead after a while
 	}
 	seq, fits, err := x.v.Apply(ctx, follows, recs, "topic")
 	x.must(err)

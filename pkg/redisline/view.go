@@ -49,6 +49,13 @@ func (v *View) Seq(ctx context.Context) (queue.Ticket, error) {
 // Errors: ErrAway, ErrOtherTopic.
 func (v *View) Apply(ctx context.Context, follows queue.Ticket, recs []queue.Record, topic string) (seq queue.Ticket, fits bool, err error) {
 	for len(recs) > 0 {
+		if recs[0].Kind == queue.Drawn {
+			if seq, fits, err = v.draw(ctx, follows, recs[0], topic); err != nil || !fits {
+				return seq, fits, err
+			}
+			follows, recs = recs[0].Ticket, recs[1:]
+			continue
+		}
 		n := fitting(recs)
 		last := recs[n-1].Ticket
 		args := make([]any, 0, 4+2*n+2)
@@ -70,10 +77,13 @@ func (v *View) Apply(ctx context.Context, follows queue.Ticket, recs []queue.Rec
 	return follows, true, nil
 }
 
-// fitting is how many of recs one call takes: at most MaxBatch members, and one record at least.
+// fitting is how many of recs one call takes: at most MaxBatch members, and one record at least. A draw is a call of its own.
 func fitting(recs []queue.Record) int {
 	members := 0
 	for i := range recs {
+		if recs[i].Kind == queue.Drawn {
+			return i
+		}
 		members += max(1, len(recs[i].People))
 		if members > queue.MaxBatch && i > 0 {
 			return i
@@ -113,7 +123,11 @@ func appendRecords(args []any, recs []queue.Record) []any {
 			}
 		case queue.Released:
 			args = append(args, "R", r.Visitor, ticketArg(r.Of))
-		case queue.Skipped, queue.Checkpoint: // they only use up their ticket
+		case queue.Ended:
+			args = append(args, "X", ticketArg(r.Epoch), ticketArg(r.Ticket), r.Why)
+		case queue.Reopened:
+			args = append(args, "O", ticketArg(r.Epoch))
+		case queue.Skipped, queue.Checkpoint, queue.Drawn: // they only use up their ticket
 		}
 	}
 	return args
@@ -158,7 +172,7 @@ func (v *View) Places(ctx context.Context, visitors []queue.Visitor) (queue.Mome
 	if err != nil {
 		return queue.Moment{}, nil, away("asking places of "+string(v.id), err)
 	}
-	if len(reply) != 5+2*len(visitors) {
+	if len(reply) != 7+2*len(visitors) {
 		return queue.Moment{}, nil, away("asking places of "+string(v.id), fmt.Errorf("an answer of %d fields", len(reply)))
 	}
 	var nums [4]queue.Ticket
@@ -168,14 +182,20 @@ func (v *View) Places(ctx context.Context, visitors []queue.Visitor) (queue.Mome
 		}
 	}
 	m := queue.Moment{State: queue.State{Seq: nums[0], Served: nums[1], Epoch: nums[2], Reentry: queue.Reentry(nums[3])}}
-	m.Total, _ = reply[4].(int64)
+	if m.Draw, err = parseDraw(reply[4]); err != nil {
+		return queue.Moment{}, nil, err
+	}
+	if m.End, err = parseEnd(reply[5]); err != nil {
+		return queue.Moment{}, nil, err
+	}
+	m.Total, _ = reply[6].(int64)
 	places := make([]queue.Place, len(visitors))
 	for i := range places {
-		ahead, _ := reply[5+2*i].(int64)
+		ahead, _ := reply[7+2*i].(int64)
 		if ahead < 0 {
 			continue
 		}
-		t, err := parseTicket(reply[6+2*i])
+		t, err := parseTicket(reply[8+2*i])
 		if err != nil {
 			return queue.Moment{}, nil, err
 		}

@@ -10,6 +10,8 @@
 --         S rule                     0 back, 1 keep
 --         A epoch n (visitor ticket expiresMs)×n    admitted
 --         R visitor ticket           released
+--         X epoch ticket why         the line is ended
+--         O epoch                    reopened
 -- Returns {1, seq} when applied; {0, seq} when the batch does not follow seq, and nothing changed: read on from there;
 --       {2, topic} when the view was built from another topic, and nothing changed.
 --
@@ -21,7 +23,7 @@ local LINE, SEQ, KEYDIGESTS, STATE, PENDING, ACTIVE = KEYS[1], KEYS[2], KEYS[3],
 local call = redis.call
 
 local seq = call('GET', SEQ) or '0'
-local st = call('HMGET', STATE, 'served', 'epoch', 'rule', 'topic', 'gone')
+local st = call('HMGET', STATE, 'served', 'epoch', 'rule', 'topic', 'gone', 'end', 'draw')
 if ARGV[3] ~= '' and st[4] and st[4] ~= '' and st[4] ~= ARGV[3] then
   return {2, st[4]}
 end
@@ -35,6 +37,8 @@ call('INCRBY', SEQ, string.format('%.0f', tonumber(ARGV[2]) - tonumber(ARGV[1]))
 local served = tonumber(st[1] or '0')
 local epoch = st[2] or '0'
 local keep = st[3] == '1'
+local ending = st[6] or '' -- ticket:over:why
+local over = string.match(ending, '^%d+:1:') ~= nil
 local pendings = call('HLEN', PENDING)
 local haskeys = call('HLEN', KEYDIGESTS) > 0
 local grants = ARGV[4]
@@ -55,6 +59,9 @@ end
 
 -- A run of entries: ARGV[from..to] is ticket, visitor, ticket, visitor…
 local function run(from, to)
+  if over then
+    return
+  end
   if keep then
     for i = from, to, 2 do
       if pendings == 0 or not stands(call('HGET', PENDING, ARGV[i + 1])) then
@@ -83,6 +90,9 @@ local function run(from, to)
 end
 
 local function entered(ticket, visitor, key)
+  if over then
+    return
+  end
   if haskeys and call('HGET', KEYDIGESTS, visitor) == key then
     return -- a retransmission: who has a key here waits
   end
@@ -165,6 +175,19 @@ while i <= #ARGV do
       call('ZREM', ACTIVE, ARGV[i + 1])
     end
     i = i + 3
+  elseif op == 'X' then
+    if ARGV[i + 1] == epoch then
+      ending, over = ARGV[i + 2] .. ':1:' .. ARGV[i + 3], true
+      served = tonumber(ARGV[i + 2])
+      call('UNLINK', LINE, KEYDIGESTS, PENDING)
+      haskeys, pendings, resweep, st[5] = false, 0, false, '0'
+    end
+    i = i + 4
+  elseif op == 'O' then
+    if ARGV[i + 1] == epoch and over then
+      ending, over = string.gsub(ending, '^(%d+):1:', '%1:0:'), false
+    end
+    i = i + 2
   end
 end
 
@@ -189,5 +212,5 @@ if resweep then
   gone = string.format('%.0f', n)
 end
 call('HSET', STATE, 'served', string.format('%.0f', served), 'epoch', epoch, 'rule', keep and '1' or '0', 'gone', gone,
-  'topic', ARGV[3] ~= '' and ARGV[3] or st[4] or '')
+  'end', ending, 'draw', st[7] or '', 'topic', ARGV[3] ~= '' and ARGV[3] or st[4] or '')
 return {1, ARGV[2]}

@@ -10,7 +10,8 @@
 --                  K n (visitor key)×n            digests of idempotency keys
 --                  G n (visitor ticket expiresMs)×n    grants
 --       finish   3 seq  4 the topic's id  5 as for begin  6 number of chunks  7 served  8 epoch  9 rule
---                10 how many wait  11 how many of them have a key
+--                10 how many wait  11 how many of them have a key  12 draw  13 end, as the state holds them
+--                14 '' or epoch:batch, what must have been asked for last: somebody may have popped since the view was read
 --       drop
 -- Returns {'ok'}; {'busy', ms} while another's load is under way, for so long at least; {'lost'} when this load is not the one
 --       under way, or Redis does not hold what was put; {'topic', id} when the view was built from another topic;
@@ -113,6 +114,12 @@ end
 if step ~= tonumber(ARGV[6]) or call('ZCARD', NEWLINE) ~= tonumber(ARGV[10]) or call('HLEN', NEWKEYS) ~= tonumber(ARGV[11]) then
   return {'lost'}
 end
+if ARGV[14] ~= '' then
+  local asked = call('HMGET', STATE, 'fence', 'batch')
+  if (asked[1] or '0') .. ':' .. (asked[2] or '0') ~= ARGV[14] then
+    return {'lost'}
+  end
+end
 local no = unfit(ARGV[3], ARGV[4], ARGV[5])
 if no then
   call('UNLINK', LOAD, NEWLINE, NEWKEYS, NEWACTIVE)
@@ -120,7 +127,8 @@ if no then
 end
 call('SET', SEQ, ARGV[3])
 call('HDEL', STATE, 'fence', 'batch')
-call('HSET', STATE, 'served', ARGV[7], 'epoch', ARGV[8], 'rule', ARGV[9], 'gone', '0', 'topic', ARGV[4], 'loaded', token)
+call('HSET', STATE, 'served', ARGV[7], 'epoch', ARGV[8], 'rule', ARGV[9], 'gone', '0', 'draw', ARGV[12],
+  'end', ARGV[13], 'topic', ARGV[4], 'loaded', token)
 call('UNLINK', LOAD, LINE, KEYDIGESTS, PENDING, ACTIVE)
 for _, pair in ipairs({{NEWLINE, LINE}, {NEWKEYS, KEYDIGESTS}, {NEWACTIVE, ACTIVE}}) do
   if call('EXISTS', pair[1]) == 1 then

@@ -2,17 +2,18 @@
 --
 -- KEYS  1 line  2 seq  3 state  4 pending
 -- ARGV  the visitors (at most 1,000)
--- Returns {seq, served, epoch, rule, total, ahead, ticket, ahead, ticket, …}, the last two for each visitor in turn;
---       ahead is -1 for who does not wait. Who is being admitted counts as waiting until the log says otherwise.
+-- Returns {seq, served, epoch, rule, draw, end, total, ahead, ticket, ahead, ticket, …}, the last two for each visitor in turn;
+--       draw and end as the state holds them; ahead is -1 for who does not wait. Who is being admitted counts as waiting until the log says otherwise.
 --
 -- Reads only.
 
 local LINE, PENDING = KEYS[1], KEYS[4]
 local call = redis.call
-local st = call('HMGET', KEYS[3], 'served', 'epoch', 'rule', 'gone')
+local st = call('HMGET', KEYS[3], 'served', 'epoch', 'rule', 'gone', 'draw', 'end')
 local popped = call('HLEN', PENDING)
 local standing = popped - tonumber(st[4] or '0')
-local out = {call('GET', KEYS[2]) or '0', st[1] or '0', st[2] or '0', st[3] or '0', call('ZCARD', LINE) + standing}
+local out = {call('GET', KEYS[2]) or '0', st[1] or '0', st[2] or '0', st[3] or '0', st[5] or '', st[6] or '',
+  call('ZCARD', LINE) + standing}
 local all
 for i = 1, #ARGV do
   local rank = call('ZRANK', LINE, ARGV[i])
