@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/soonbeon/soonbeon/pkg/queue"
@@ -12,16 +11,20 @@ import (
 
 // Config of an audit. Queue is all that must be given.
 type Config struct {
-	Queue    queue.ID
-	Rate     float64                 // people a second that the queue was to let in; 0: the rate is reported and not judged
-	Interval time.Duration           // between two batches; 0: 100 ms
-	Redis    View                    // compared with the log; nil: not compared
-	TopicID  string                  // of the log, to be compared with the one that Redis was filled from; "": not compared
-	AtLeast  queue.Ticket            // that the log has reached, by somebody who saw it; 0: nobody did
-	WasTopic string                  // the log's topic id by the same; "": not compared with TopicID
-	Settle   time.Duration           // how long to wait for Redis to have applied the log to its end; 0: 5 s
-	Examples int                     // records listed for each kind of finding; 0: 10
-	Progress func(done, total int64) // called now and then with records read and to be read; may be nil
+	Queue      queue.ID
+	Periods    []Period                // what was set, in the order of time, the first from the beginning on; none: not known
+	Rate       float64                 // people a second that the queue was to let in, all the time; 0: as in Periods, and without any not judged
+	Interval   time.Duration           // between two batches, with Rate; 0: 100 ms
+	MaxActive  int64                   // admissions that were to hold at one time, all the time; 0: as in Periods, and without any not judged
+	Commitment string                  // to the seed of the draw, as it was published; "": not compared
+	Ticket     queue.Ticket            // to be told of; 0: none
+	Redis      View                    // compared with the log; nil: not compared
+	TopicID    string                  // of the log, to be compared with the one that Redis was filled from; "": not compared
+	AtLeast    queue.Ticket            // that the log has reached, by somebody who saw it; 0: nobody did
+	WasTopic   string                  // the log's topic id by the same; "": not compared with TopicID
+	Settle     time.Duration           // how long to wait for Redis to have applied the log to its end; 0: 5 s
+	Examples   int                     // records listed for each kind of finding; 0: 10
+	Progress   func(done, total int64) // called now and then with records read and to be read; may be nil
 }
 
 func (c Config) withDefaults() Config {
@@ -48,18 +51,16 @@ func (c Config) validate() error {
 	if c.Interval < queue.MinInterval || c.Interval > queue.MaxInterval {
 		errs = append(errs, fmt.Errorf("the interval is %v to %v, not %v", queue.MinInterval, queue.MaxInterval, c.Interval))
 	}
+	if c.MaxActive < 0 || c.MaxActive > queue.MaxMaxActive {
+		errs = append(errs, fmt.Errorf("max active is 1 to %d admissions, or 0 (not judged), not %d", queue.MaxMaxActive, c.MaxActive))
+	}
+	if c.Ticket < 0 {
+		errs = append(errs, fmt.Errorf("a ticket is 1 or more, not %d", c.Ticket))
+	}
 	if c.Settle < 0 || c.Examples < 0 {
 		errs = append(errs, errors.New("settle and examples are not negative"))
 	}
 	return errors.Join(errs...)
-}
-
-// limit is how many may go in in any second, as the issuer's pacer has it; 0 where it is not known.
-func (c Config) limit() int64 {
-	if c.Rate == 0 {
-		return 0
-	}
-	return int64(math.Ceil(c.Rate + c.Rate*c.Interval.Seconds() - 1e-9))
 }
 
 // progressEvery is how many records are read between two calls of Progress.
@@ -125,6 +126,10 @@ func Run(ctx context.Context, cfg Config, log Source) (*Report, error) {
 
 	b.report(rep)
 	rep.judgePace(cfg, b, f)
+	rep.judgeActive(cfg, b, f)
+	rep.judgeDraw(cfg, b, f)
+	judgeOpen(cfg, b, f)
+	rep.Asked = b.asked(cfg.Ticket)
 	rep.Series = b.series()
 	b.compare(folded[mark{ticket: end}], rep, f)
 	rep.Redis = look.compare(folded, first, f)

@@ -19,8 +19,14 @@ const (
 	retransmitted // the visitor waited already, by an entry with the same idempotency key
 	absorbed      // the visitor was admitted on an earlier ticket while this entry waited
 	left
+	ended   // it waited when the line was ended
+	refused // it came after the end, and took no place
 	fates
 )
+
+var fateNames = [fates]string{"waiting", "admitted", "moved back", "kept", "repeated", "absorbed", "left", "ended", "refused"}
+
+func (f fate) String() string { return fateNames[f] }
 
 // entry is one Entered record.
 type entry struct {
@@ -61,6 +67,9 @@ type book struct {
 
 	served, epoch queue.Ticket
 	rule          queue.Reentry
+	draw          queue.Draw
+	over          bool // the line was ended, and not reopened
+	ends          []End
 	claims        []Claim
 	byEpoch       map[queue.Ticket]int // index in claims
 
@@ -69,7 +78,9 @@ type book struct {
 	people  []person
 	entries []entry
 	fates   [fates]int64
-	head    int // entries before it are at or below served
+	head    int // entries before it are at or below served, or have a lot
+	lots    lots
+	active  active
 
 	void       int64
 	voidBy     map[string]int64
@@ -82,6 +93,8 @@ type book struct {
 	outOfOrder int64
 	twice      int64
 	notTheirs  int64
+	afterEnd   int64
+	admissions int64
 
 	batches  []batch
 	waits    []wait
@@ -160,12 +173,15 @@ func (b *book) step(rec *queue.Record) {
 	case queue.Checkpoint:
 		b.checkpoint(rec)
 	case queue.Released:
-		if id, ok := b.ids[rec.Visitor]; ok && b.people[id].by > 0 && b.people[id].ticket == rec.Of {
-			b.people[id].released = true
-			b.released++
-		}
+		b.release(rec)
 	case queue.Admitted:
 		b.admit(rec)
+	case queue.Drawn:
+		b.drawLots(rec)
+	case queue.Ended:
+		b.endLine(rec)
+	case queue.Reopened:
+		b.reopen(rec)
 	}
 	waits := b.fates[waiting] > 0
 	if waits && !b.someWait {
@@ -205,6 +221,9 @@ func (b *book) enter(rec *queue.Record) {
 	p := &b.people[id]
 	e := entry{ticket: rec.Ticket, atMs: rec.AtMs, who: id}
 	switch {
+	case b.over:
+		e.fate = refused
+		b.ends[len(b.ends)-1].Refused++
 	case p.counts > 0 && rec.Key != "" && rec.Key == p.key:
 		e.fate = retransmitted
 	case p.counts > 0 && b.rule == queue.Keep:
@@ -217,8 +236,21 @@ func (b *book) enter(rec *queue.Record) {
 	b.fates[e.fate]++
 }
 
-// entryOf finds the entry with a ticket.
-func (b *book) entryOf(t queue.Ticket) (*entry, bool) {
+func (b *book) release(rec *queue.Record) {
+	id, ok := b.ids[rec.Visitor]
+	if !ok {
+		return
+	}
+	b.active.release(rec.Of, id)
+	if p := &b.people[id]; p.by > 0 && p.ticket == rec.Of {
+		p.released = true
+		b.released++
+	}
+}
+
+// entryOf finds the entry with a ticket, or with a number that was drawn.
+func (b *book) entryOf(n queue.Ticket) (*entry, bool) {
+	t := b.draw.Ticket(n)
 	i, ok := slices.BinarySearchFunc(b.entries, t, func(e entry, t queue.Ticket) int { return int(e.ticket - t) })
 	if !ok {
 		return nil, false
@@ -279,6 +311,8 @@ func (b *book) admit(rec *queue.Record) {
 		}
 	}
 	if n > 0 {
+		b.admissions += n
+		b.active.note(rec, b.lastMs)
 		b.batches = append(b.batches, batch{rec.Ticket, rec.AtMs, n, paused})
 		b.admitMs = max(b.admitMs, rec.AtMs)
 	}
@@ -293,11 +327,14 @@ func (b *book) admitOne(rec *queue.Record, in *queue.Person) bool {
 		b.void++
 		switch {
 		case theirs && e.fate == admitted:
-			b.findings.add(Repeated, rec, "names ticket %d of visitor %s again", in.Ticket, Hash(in.Visitor))
+			b.findings.add(Repeated, rec, "names %s of visitor %s again", b.name(in.Ticket), Hash(in.Visitor))
+		case theirs && e.fate == ended:
+			b.afterEnd++
+			b.findings.add(AfterEnd, rec, "names %s of visitor %s, who waited when record %d ended the line", b.name(in.Ticket), Hash(in.Visitor), b.endAfter(e.ticket))
 		case in.Ticket < b.first: // what became of it is not in the log any more
 		default:
 			b.outOfOrder++
-			b.findings.add(OutOfOrder, rec, "names ticket %d of visitor %s after ticket %d had been admitted", in.Ticket, Hash(in.Visitor), b.served)
+			b.findings.add(OutOfOrder, rec, "names %s of visitor %s after %s had been admitted", b.name(in.Ticket), Hash(in.Visitor), b.name(b.served))
 		}
 		return false
 	}
@@ -307,15 +344,18 @@ func (b *book) admitOne(rec *queue.Record, in *queue.Person) bool {
 	p := &b.people[id]
 	switch {
 	case in.Ticket < b.first: // entered before the log begins
+	case theirs && e.fate == refused:
+		b.afterEnd++
+		b.findings.add(AfterEnd, rec, "admits visitor %s on ticket %d, which took no place: record %d had ended the line", Hash(in.Visitor), in.Ticket, b.endBefore(e.ticket))
 	case !theirs || e.fate == kept || e.fate == retransmitted:
 		b.notTheirs++
-		b.findings.add(NotTheirs, rec, "admits visitor %s on ticket %d, which %s", Hash(in.Visitor), in.Ticket, whose(e, known, theirs))
+		b.findings.add(NotTheirs, rec, "admits visitor %s on %s, which %s", Hash(in.Visitor), b.name(in.Ticket), whose(e, known, theirs))
 	case e.ticket <= p.by:
 		b.twice++
-		b.findings.add(Twice, rec, "admits visitor %s on ticket %d, whose entry the admission in record %d (ticket %d) had settled", Hash(in.Visitor), in.Ticket, p.by, p.ticket)
+		b.findings.add(Twice, rec, "admits visitor %s on %s, whose entry the admission in record %d (%s) had settled", Hash(in.Visitor), b.name(in.Ticket), p.by, b.name(p.ticket))
 	case p.by > 0 && !p.released && p.endsMs > rec.AtMs:
 		b.again++
-		b.findings.add(Again, rec, "admits visitor %s on ticket %d, entered after the admission in record %d, whose grant had %d ms left", Hash(in.Visitor), in.Ticket, p.by, p.endsMs-rec.AtMs)
+		b.findings.add(Again, rec, "admits visitor %s on %s, entered after the admission in record %d, whose grant had %d ms left", Hash(in.Visitor), b.name(in.Ticket), p.by, p.endsMs-rec.AtMs)
 	}
 	if theirs {
 		if p.counts > 0 && &b.entries[p.counts-1] == e {
@@ -325,6 +365,7 @@ func (b *book) admitOne(rec *queue.Record, in *queue.Person) bool {
 		b.waits = append(b.waits, wait{rec.AtMs, max(0, rec.AtMs-e.atMs)})
 	}
 	b.end(p, absorbed)
+	b.active.take(in.Ticket, id, in.ExpiresMs)
 	*p = person{by: rec.Ticket, ticket: in.Ticket, endsMs: in.ExpiresMs}
 	return true
 }
@@ -339,22 +380,49 @@ func whose(e *entry, known, theirs bool) string {
 	return "did not count: its visitor waited already"
 }
 
-// pass moves the head up to ticket t, and finds who waits before it.
-func (b *book) pass(rec *queue.Record, t queue.Ticket) {
-	for ; b.head < len(b.entries) && b.entries[b.head].ticket <= t; b.head++ {
-		if e := &b.entries[b.head]; e.fate == waiting && e.ticket < t {
+// pass moves the head up to number n, and finds who waits before it.
+func (b *book) pass(rec *queue.Record, n queue.Ticket) {
+	for e, at := range b.upTo(n) {
+		if e.fate == waiting && at < n {
 			b.passed++
-			b.findings.add(Passed, rec, "admits ticket %d while ticket %d of visitor %s waits", t, e.ticket, Hash(b.names[e.who]))
+			b.findings.add(Passed, rec, "admits %s while %s of visitor %s waits", b.name(n), b.name(at), Hash(b.names[e.who]))
 		}
 	}
 }
 
-// waitingNow yields everybody who waits, in ticket order.
+// upTo yields the entries that the head passes on its way to number n, each with its number.
+func (b *book) upTo(n queue.Ticket) iter.Seq2[*entry, queue.Ticket] {
+	return func(yield func(*entry, queue.Ticket) bool) {
+		for b.lots.head < len(b.lots.all) && b.lots.all[b.lots.head].number <= n {
+			l := b.lots.all[b.lots.head]
+			b.lots.head++
+			if !yield(&b.entries[l.entry], l.number) {
+				return
+			}
+		}
+		for b.head < len(b.entries) && b.entries[b.head].ticket <= n {
+			e := &b.entries[b.head]
+			b.head++
+			if !yield(e, e.ticket) {
+				return
+			}
+		}
+	}
+}
+
+// waitingNow yields everybody who waits, in the order of their numbers.
 func (b *book) waitingNow() iter.Seq[queue.Waiting] {
 	return func(yield func(queue.Waiting) bool) {
-		for i := range b.entries {
-			e := &b.entries[i]
-			if e.fate == waiting && !yield(queue.Waiting{Visitor: b.names[e.who], Ticket: e.ticket, Key: b.people[e.who].key}) {
+		tell := func(e *entry, n queue.Ticket) bool {
+			return e.fate != waiting || yield(queue.Waiting{Visitor: b.names[e.who], Ticket: n, Key: b.people[e.who].key})
+		}
+		for _, l := range b.lots.all {
+			if !tell(&b.entries[l.entry], l.number) {
+				return
+			}
+		}
+		for i := b.lots.entries; i < len(b.entries); i++ {
+			if e := &b.entries[i]; !tell(e, e.ticket) {
 				return
 			}
 		}
@@ -362,7 +430,7 @@ func (b *book) waitingNow() iter.Seq[queue.Waiting] {
 }
 
 func (b *book) state() queue.State {
-	return queue.State{Seq: b.last, Served: b.served, Epoch: b.epoch, Reentry: b.rule}
+	return queue.State{Seq: b.last, Served: b.served, Epoch: b.epoch, Reentry: b.rule, Draw: b.draw, End: b.endState()}
 }
 
 // report writes down the sums.
@@ -373,15 +441,13 @@ func (b *book) report(r *Report) {
 	r.Visitors = int64(len(b.people))
 	r.Accepted = int64(len(b.entries))
 	r.Fates = Fates{Admitted: b.fates[admitted], Waiting: b.fates[waiting], MovedBack: b.fates[movedBack], Kept: b.fates[kept],
-		Retransmitted: b.fates[retransmitted], Absorbed: b.fates[absorbed], Left: b.fates[left]}
-	for _, c := range b.batches {
-		r.Admitted += c.n
-	}
+		Retransmitted: b.fates[retransmitted], Absorbed: b.fates[absorbed], Left: b.fates[left], Ended: b.fates[ended], Refused: b.fates[refused]}
+	r.Admitted = b.admissions
 	r.Waiting = b.fates[waiting]
 	r.Lost, r.Twice, r.OutOfOrder, r.Again = b.passed, b.twice, b.outOfOrder, b.again
 	r.OrderKept = b.passed == 0 && b.outOfOrder == 0
 	r.Released, r.Void, r.VoidBy, r.Skipped, r.Gaps = b.released, b.void, b.voidBy, b.skipped, b.gaps
-	r.Claims = b.claims
+	r.Claims, r.Ends = b.claims, b.ends
 	r.Waits = percentiles(b.waits)
 	if b.trimmed {
 		b.findings.add(Trimmed, nil, "the log begins at ticket %d", b.first)

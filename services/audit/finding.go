@@ -20,7 +20,12 @@ const (
 	OutOfOrder        Kind = "out_of_order"
 	Twice             Kind = "twice"
 	NotTheirs         Kind = "not_theirs"
+	AfterEnd          Kind = "after_end"
+	BeforeDraw        Kind = "before_draw"
+	SeedDiffers       Kind = "seed_differs"
 	RateExceeded      Kind = "rate_exceeded"
+	CapacityExceeded  Kind = "capacity_exceeded"
+	NotOpen           Kind = "not_open"
 	CheckpointDiffers Kind = "checkpoint_differs"
 	Sums              Kind = "sums"
 	FoldDiffers       Kind = "fold_differs"
@@ -37,6 +42,7 @@ const (
 	Gap         Kind = "gap"
 	Void        Kind = "void"
 	Repeated    Kind = "repeated"
+	SecondDraw  Kind = "second_draw"
 	Again       Kind = "again"
 	ClockBack   Kind = "clock_back"
 	RedisBehind Kind = "redis_behind"
@@ -66,8 +72,18 @@ func abouts() []about {
 			"Look at which leader wrote the record (claims), and keep the log."},
 		{NotTheirs, true, "people let in on tickets that are not theirs", "Somebody was let in who did not wait with that ticket, and its holder may wait for ever.",
 			"Look at which leader wrote the record (claims), and at who else can write to the topic."},
+		{AfterEnd, true, "people let in after their line was ended", "They had been told that it is over: either every reader ignores the record and they stay out, or they got in past everybody else who was sent away.",
+			"Look at which leader wrote the record (claims), and keep the log."},
+		{BeforeDraw, true, "people let in before the lots were drawn", "They went in by the order of their tickets, before those who were to have the same chance.",
+			"Look at which leader wrote the records (claims), and at when the queue was to open; keep the log."},
+		{SeedDiffers, true, "the draw's seed is not the one that was committed to", "The lots were not decided before people entered, or not by the seed that was published: nobody can trust that they were not chosen.",
+			"Find out who changed the catalogue's entry, or wrote to the log; keep both. Consider the draw void."},
 		{RateExceeded, true, "more people than the rate", "The site behind got more people within a second than the rate and one batch.",
-			"If the rate was changed, give --rate the highest one. Otherwise look at the claims around the record: two leaders, or a leader whose clock jumped."},
+			"If the rate was changed and the catalogue does not know of it, give --rate the highest one. Otherwise look at the claims around the record: two leaders, or a leader whose clock jumped."},
+		{CapacityExceeded, true, "more admissions at one time than the capacity", "The site behind had more people to bear than it was promised.",
+			"Look at the claims around the record: two leaders, or a leader that did not know of admissions before its own."},
+		{NotOpen, true, "people let in while the queue was not open", "It was paused, or its opening was still to come, and they were let in all the same.",
+			"Does the leader of that time (claims) follow the catalogue? If the times were changed outside the catalogue, nothing."},
 		{CheckpointDiffers, true, "checkpoints that differ", "A leader believed that another ticket was served than the records before say: it read another log, or its memory is wrong.",
 			"Restart the issuer that wrote it, and check that all nodes use the same brokers."},
 		{Sums, true, "the numbers do not add up", "The accounting of this audit lost an entry: it proves nothing.", "Report it with the log, if you may share it."},
@@ -89,6 +105,7 @@ func abouts() []about {
 		{Void, false, "records of a leader that did not lead any more", "A paused or cut-off leader woke up and wrote. Every reader ignores that; its people were handed out by its successor.",
 			"Nothing. If it happens often: why do issuers stall?"},
 		{Repeated, false, "records written twice", "An append that was not answered had been written. Every reader ignores the second.", "Nothing."},
+		{SecondDraw, false, "lots drawn a second time", "The first draw counts: every reader ignores another.", "Look at which leader wrote it (claims). If it happens again, report it."},
 		{Again, false, "people who came again", "They entered anew after they had been let in, while that grant still lived, waited once more and were let in once more.", "Nothing, unless one person must get in only once: that is for the site behind to check."},
 		{Gap, false, "tickets in no record", "Kafka leaves offsets out, for transactions and markers. Nobody holds these tickets.", "Nothing."},
 		{ClockBack, false, "the brokers' clock went back", "Waiting times and rates around it are off by as much.", "Keep the brokers' clocks in step (NTP)."},

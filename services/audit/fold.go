@@ -101,6 +101,8 @@ func (b *book) compare(k *keptLine, r *Report, f *findings) {
 	differs("served", b.served, k.state.Served)
 	differs("epoch", b.epoch, k.state.Epoch)
 	differs("re-entry rule", b.rule, k.state.Reentry)
+	differs("draw", b.draw, k.state.Draw)
+	differs("end", b.endState(), k.state.End)
 	differs("waiting", b.fates[waiting], k.total)
 	differs("admitted", r.Admitted, k.counts.Admitted)
 	differs("void", b.void, k.counts.Void)

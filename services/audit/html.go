@@ -67,13 +67,28 @@ type titled struct {
 	SVG         template.HTML
 }
 
+// marks are what the log itself tells of a queue's day.
+func (r *Report) marks() []Mark {
+	var out []Mark
+	if r.Draw != nil {
+		out = append(out, Mark{r.Draw.AtMs, "lots drawn"})
+	}
+	for _, e := range r.Ends {
+		out = append(out, Mark{e.AtMs, e.Why})
+		if e.Reopened > 0 {
+			out = append(out, Mark{e.ReopenedMs, "reopened"})
+		}
+	}
+	return out
+}
+
 // plots are the three pictures of every report.
 func (p Page) plots() []titled {
 	r, s := p.Report, p.Report.Series
 	if len(s.Steps) == 0 {
 		return nil
 	}
-	base := Plot{FromMs: s.FromMs, ToMs: max(r.LastMs, s.FromMs+s.WidthMs), Marks: p.Marks}
+	base := Plot{FromMs: s.FromMs, ToMs: max(r.LastMs, s.FromMs+s.WidthMs), Marks: append(r.marks(), p.Marks...)}
 	for _, o := range r.Outages {
 		base.Shades = append(base.Shades, Shade{"without Redis, " + duration(o.ToMs-o.FromMs), o.FromMs, o.ToMs})
 	}

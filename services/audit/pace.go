@@ -12,15 +12,19 @@ const second = 1000
 
 // judgePace fills in the rate, the pauses and the outages.
 func (r *Report) judgePace(cfg Config, b *book, f *findings) {
-	r.Rate = Rate{Expected: cfg.Rate, Limit: cfg.limit(), Batches: int64(len(b.batches))}
+	r.Rate = Rate{Batches: int64(len(b.batches))}
+	if b.records > 0 {
+		most := cfg.allowed(b.firstMs, b.lastMs)
+		r.Rate.Expected, r.Rate.Limit = most.rate, most.perSecond
+	}
 	highest := seconds(b.batches)
 	for _, c := range highest {
 		if c.n > r.Rate.HighestSecond {
 			r.Rate.HighestSecond, r.Rate.HighestAtMs, r.Rate.HighestTicket = c.n, c.fromMs, c.ticket
 		}
-		if r.Rate.Limit > 0 && c.n > r.Rate.Limit {
+		if most := cfg.allowed(c.fromMs, c.atMs); most.perSecond > 0 && c.n > most.perSecond {
 			f.add(RateExceeded, &queue.Record{Ticket: c.ticket, AtMs: c.atMs}, "makes it %d people within the second from %s; at most %d are let in (%v a second and one batch)",
-				c.n, clock(c.fromMs), r.Rate.Limit, cfg.Rate)
+				c.n, clock(c.fromMs), most.perSecond, most.rate)
 		}
 		r.Rate.LargestBatch = max(r.Rate.LargestBatch, c.batch)
 	}

@@ -150,7 +150,11 @@ func (l *look) compare(folded map[mark]*keptLine, first queue.Ticket, f *finding
 	} else {
 		r.Digest, r.LogDigest = queue.Digest(l.snap.Before.State, slices.Values(l.snap.People)), before.digest
 	}
-	l.people(before.people, after.people, differs)
+	if before.state.Draw == after.state.Draw { // else everybody's ticket changed while they were read
+		l.people(before.people, after.people, differs)
+	} else {
+		r.Compared = 0
+	}
 	if r.Exact && r.Digest != r.LogDigest && r.Differences == 0 {
 		differs("the digest is %s in Redis and %s by the log", r.Digest, r.LogDigest)
 	}
@@ -158,7 +162,14 @@ func (l *look) compare(folded map[mark]*keptLine, first queue.Ticket, f *finding
 }
 
 func stateText(s queue.State) string {
-	return fmt.Sprintf("served %d, epoch %d, rule %s", s.Served, s.Epoch, s.Reentry)
+	text := fmt.Sprintf("served %d, epoch %d, rule %s", s.Served, s.Epoch, s.Reentry)
+	if d := s.Draw; d.At > 0 {
+		text += fmt.Sprintf(", lots drawn at %d from %d with seed %.8s…", d.At, d.From+1, d.Seed)
+	}
+	if e := s.End; e.At > 0 {
+		text += fmt.Sprintf(", ended at %d (%s), over: %v", e.At, e.Why, e.Over)
+	}
+	return text
 }
 
 // people merges who waits in Redis with who waits by the log. What moved between before and after may be in Redis or not.

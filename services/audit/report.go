@@ -33,6 +33,11 @@ type Report struct {
 	OutOfOrder int64 `json:"outOfOrder"` // people named after a later ticket, whom no reader admits
 	OrderKept  bool  `json:"orderKept"`  // no one passed anyone
 
+	Draw   *Draw  `json:"draw"` // null: lots were not drawn
+	Ends   []End  `json:"ends"`
+	Active Active `json:"active"`
+	Asked  *Asked `json:"asked,omitempty"`
+
 	Rate         Rate     `json:"rate"`
 	LongestPause Pause    `json:"longestPause"`
 	Waits        Waits    `json:"waits"`
@@ -63,11 +68,13 @@ type Fates struct {
 	Retransmitted int64 `json:"retransmitted"` // the same request once more
 	Absorbed      int64 `json:"absorbed"`      // written while its visitor was being admitted
 	Left          int64 `json:"left"`
+	Ended         int64 `json:"ended"`   // waited when the line was ended
+	Refused       int64 `json:"refused"` // written after the end, and took no place
 }
 
 // Sum is how many entries have a fate.
 func (f Fates) Sum() int64 {
-	return f.Admitted + f.Waiting + f.MovedBack + f.Kept + f.Retransmitted + f.Absorbed + f.Left
+	return f.Admitted + f.Waiting + f.MovedBack + f.Kept + f.Retransmitted + f.Absorbed + f.Left + f.Ended + f.Refused
 }
 
 // Rate is that of admissions.
@@ -78,8 +85,49 @@ type Rate struct {
 	HighestTicket queue.Ticket `json:"highestTicket"` // the record that it ends with
 	Batches       int64        `json:"batches"`
 	LargestBatch  int64        `json:"largestBatch"`
-	Expected      float64      `json:"expected,omitempty"`
-	Limit         int64        `json:"limit,omitempty"` // of any second: the expected rate and one batch
+	Expected      float64      `json:"expected,omitempty"` // the highest that was ever set
+	Limit         int64        `json:"limit,omitempty"`    // of any second: the expected rate and one batch
+}
+
+// Draw is the lot of the opening. Who knows the seed, First and Last can reckon every number: see docs/guarantees.md.
+type Draw struct {
+	Record       queue.Ticket `json:"record"`
+	AtMs         int64        `json:"atMs"`
+	First        queue.Ticket `json:"first"` // tickets that drew, and the numbers that they drew
+	Last         queue.Ticket `json:"last"`
+	Seed         string       `json:"seed"`                 // hexadecimal
+	People       int64        `json:"people"`               // who waited
+	Commitment   string       `json:"commitment,omitempty"` // as it was published; "" where that is not known
+	CommitmentOK *bool        `json:"commitmentOk"`         // null: there was none to compare
+}
+
+// End is one end of the line.
+type End struct {
+	Record     queue.Ticket `json:"record"`
+	AtMs       int64        `json:"atMs"`
+	Why        string       `json:"why"`
+	InLine     int64        `json:"inLine"`     // people who waited, and were sent away
+	Refused    int64        `json:"refused"`    // entries after it that took no place
+	Reopened   queue.Ticket `json:"reopened"`   // the record that reopened it; 0: none
+	ReopenedMs int64        `json:"reopenedMs"` // 0: it was not
+}
+
+// Active is how many admissions held at one time: each until it was released, or until the gates' allowance for clocks after
+// its end was over.
+type Active struct {
+	Highest int64        `json:"highest"`
+	AtMs    int64        `json:"atMs"`
+	Record  queue.Ticket `json:"record"`
+	Limit   int64        `json:"limit,omitempty"` // the highest that was ever set; 0: not known, or there was a time without
+}
+
+// Asked is what became of one ticket.
+type Asked struct {
+	Ticket queue.Ticket `json:"ticket"`
+	Entry  bool         `json:"entry"`          // it is somebody's; else the rest says nothing
+	Drew   bool         `json:"drew"`           // it took part in the draw
+	Number queue.Ticket `json:"number"`         // that counts in its place; the ticket where it did not draw
+	Fate   string       `json:"fate,omitempty"` // what became of it
 }
 
 // Pause is a time in which people waited and nobody was let in.
@@ -196,6 +244,20 @@ func place(t queue.Ticket) string { return fmt.Sprintf("record %d (offset %d)", 
 
 // Span is the time from the first record to the latest, in milliseconds.
 func (r *Report) Span() int64 { return r.LastMs - r.FirstMs }
+
+// asked tells of one ticket; nil where none was asked for.
+func (b *book) asked(t queue.Ticket) *Asked {
+	if t == 0 {
+		return nil
+	}
+	a := &Asked{Ticket: t, Drew: b.draw.Drawn(t), Number: b.draw.Number(t)}
+	e, ok := b.entryOf(a.Number)
+	if !ok {
+		return a
+	}
+	a.Entry, a.Fate = true, e.fate.String()
+	return a
+}
 
 // Took is how long the outage lasted, in milliseconds.
 func (o Outage) Took() int64 { return o.ToMs - o.FromMs }

@@ -43,8 +43,8 @@ func TestALogInKafkaIsAudited(t *testing.T) {
 	require.ErrorIs(t, err, linelog.ErrNoQueue)
 }
 
-// big is a log of n records in which everybody comes twice as fast as they are let in.
-func big(n int) []queue.Record {
+// million is a log of n records in which everybody comes twice as fast as they are let in.
+func million(n int) []queue.Record {
 	recs := make([]queue.Record, 0, n)
 	add := func(rec queue.Record) queue.Ticket {
 		rec.Ticket, rec.AtMs = queue.Ticket(len(recs)+1), day+int64(len(recs))/3
@@ -70,7 +70,7 @@ func big(n int) []queue.Record {
 
 // BenchmarkTwoMillionRecords measures the engine alone: a million people wait at the end.
 func BenchmarkTwoMillionRecords(b *testing.B) {
-	recs := big(2_000_000)
+	recs := million(2_000_000)
 	for b.Loop() {
 		r, err := Run(b.Context(), Config{Queue: "main"}, OfRecords(recs))
 		if err != nil || !r.OK() {

@@ -120,6 +120,8 @@ func (r *Report) rows() []Row {
 		{"repeated", f.Retransmitted, "the same request once more: one place"},
 		{"absorbed", f.Absorbed, "entered again while they were being let in"},
 		{"left", f.Left, "of their own will"},
+		{"ended", f.Ended, "waited when the line was ended"},
+		{"refused", f.Refused, "written after the end: they took no place"},
 	} {
 		if x.n > 0 || x.name == "waiting" {
 			add(x.name, n(x.n), "%s", x.what)
@@ -139,6 +141,7 @@ func (r *Report) rows() []Row {
 	} else {
 		add("order", "BROKEN", "%s were passed, %s were named too late", n(r.Lost), n(r.OutOfOrder))
 	}
+	rows = append(rows, r.dayRows()...)
 	rows = append(rows, r.rateRows()...)
 	rows = append(rows, r.leaderRows()...)
 	if r.Void > 0 {
@@ -151,6 +154,49 @@ func (r *Report) rows() []Row {
 		add("gaps", n(r.Gaps), "tickets that Kafka left out")
 	}
 	return append(rows, r.redisRow()...)
+}
+
+// dayRows are what the operators did: the draw, the ends of the line, the capacity; and the ticket that was asked for.
+func (r *Report) dayRows() []Row {
+	var rows []Row
+	n := thousands
+	if d := r.Draw; d != nil {
+		held := "no commitment to compare it with: give --commitment"
+		if d.CommitmentOK != nil {
+			held = map[bool]string{true: "it is the one that was committed to", false: "it is NOT the one that was committed to"}[*d.CommitmentOK]
+		}
+		rows = append(rows, Row{"draw", n(d.People), fmt.Sprintf("drew lots at %s, %s: numbers %d to %d, by seed %s; %s", clock(d.AtMs), place(d.Record), d.First, d.Last, d.Seed, held)})
+	}
+	for _, e := range r.Ends {
+		until := "to the end of the log"
+		if e.Reopened > 0 {
+			until = "until it was reopened at " + clock(e.ReopenedMs)
+		}
+		rows = append(rows, Row{"line ended", n(e.InLine), fmt.Sprintf("sent away at %s, %s, because of %s; %s after it took no place, %s",
+			clock(e.AtMs), place(e.Record), e.Why, map[bool]string{true: "1 entry", false: n(e.Refused) + " entries"}[e.Refused == 1], until)})
+	}
+	if a := r.Active; a.Highest > 0 {
+		judged := "not judged: no limit all the time, or give --max-active"
+		if a.Limit > 0 {
+			judged = "at most " + n(a.Limit) + " are to"
+		}
+		rows = append(rows, Row{"active", n(a.Highest), fmt.Sprintf("admissions held at one time at most, at %s, %s (%s)", clock(a.AtMs), place(a.Record), judged)})
+	}
+	if a := r.Asked; a != nil {
+		what := "nobody's entry"
+		if a.Entry {
+			what = "its entry: " + a.Fate
+		}
+		drew := "it did not draw"
+		if a.Drew {
+			drew = fmt.Sprintf("drew number %d", a.Number)
+		}
+		if r.Draw == nil {
+			drew = "lots were not drawn"
+		}
+		rows = append(rows, Row{"ticket", fmt.Sprint(a.Ticket), drew + "; " + what})
+	}
+	return rows
 }
 
 func (r *Report) rateRows() []Row {
