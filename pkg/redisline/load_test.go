@@ -384,7 +384,7 @@ func TestLoadForgetsPops(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, queue.Handed, why)
 	lead.Got(people, why)
-	lead.Appended(last + 1, len(lead.Held()))
+	lead.Appended(last+1, len(lead.Held()))
 	bucket := contents(t, rdb, "main")["pace"]
 
 	_, err = v.Load(ctx, folded(recs), LoadOptions{Topic: "topic", Anyway: true})
