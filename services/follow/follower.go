@@ -32,6 +32,7 @@ type Follower struct {
 	ledger  *line.Ledger
 	line    *line.Line // nil: only the ledger is kept
 	pace    pace
+	times   times
 	marks   marks
 	trouble error
 	changed chan struct{} // closed and replaced when something was folded, if anybody waits
@@ -57,10 +58,22 @@ func NewLine(id queue.ID, log Log, logger *zap.Logger, m *Metrics) *Follower {
 }
 
 // Start begins to read in the background; it does not wait for anything.
-func (f *Follower) Start(context.Context) error { return f.loop.Start(f.run) }
+func (f *Follower) Start(context.Context) error {
+	err := f.loop.Start(f.run)
+	if err == nil {
+		f.metrics.add(f)
+	}
+	return err
+}
 
 // Stop ends the reading and waits for it.
-func (f *Follower) Stop(ctx context.Context) error { return f.loop.Stop(ctx) }
+func (f *Follower) Stop(ctx context.Context) error {
+	f.metrics.remove(f)
+	return f.loop.Stop(ctx)
+}
+
+// ID is the queue's.
+func (f *Follower) ID() queue.ID { return f.id }
 
 // retryAfter is the pause after something that may pass by itself.
 const retryAfter = 500 * time.Millisecond
@@ -132,7 +145,6 @@ func (f *Follower) swapTrouble(err error) (before error) {
 func (f *Follower) fold(recs []queue.Record) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	before := f.ledger.Counts()
 	seq := f.ledger.State().Seq
 	if f.line != nil {
 		f.line.Apply(seq, recs)
@@ -144,9 +156,12 @@ func (f *Follower) fold(recs []queue.Record) {
 			f.pace.add(recs[i].AtMs, len(recs[i].People))
 		}
 	}
+	if f.line != nil {
+		last := recs[len(recs)-1]
+		f.times.add(last.Ticket, last.AtMs)
+	}
 	f.trouble = nil
 	f.marks.add(time.Now(), f.ledger.State().Seq)
-	f.metrics.observe(f.id, before, f.ledger)
 	if f.waiters > 0 {
 		close(f.changed)
 		f.changed = make(chan struct{})
@@ -255,6 +270,41 @@ func (f *Follower) Waiting() int64 {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return f.line.Total()
+}
+
+// Active is how many admissions hold at nowMs, Unix milliseconds by the broker's clock, those included that ended less than leeway
+// ago: see line.Ledger.Active. Time that goes back counts as standing still.
+func (f *Follower) Active(nowMs int64, leeway time.Duration) int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ledger.Active(nowMs, leeway.Milliseconds())
+}
+
+// Live is what there is to see of a queue at one moment. Only of a Follower that keeps the line.
+type Live struct {
+	State    queue.State
+	Counts   line.Counts
+	Waiting  int64
+	Active   int64   // admissions that hold, without any leeway for clocks
+	OldestMs int64   // how long who comes first has waited, to about a second; 0 where nobody waits
+	Rate     float64 // people a second, over the last minute
+}
+
+// Live tells how the queue does at now.
+func (f *Follower) Live(now time.Time) Live {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	l := Live{State: f.ledger.State(), Counts: f.ledger.Counts(), Active: f.ledger.Holding(now.UnixMilli())}
+	for _, b := range f.pace.since(now.UnixMilli() - 60_000) {
+		l.Rate += float64(b.People) / 60
+	}
+	if f.line != nil {
+		l.Waiting = f.line.Total()
+		if head, ok := f.line.Head(); ok {
+			l.OldestMs = max(1, now.UnixMilli()-f.times.of(l.State.Draw.Ticket(head)))
+		}
+	}
+	return l
 }
 
 // Admit hands out the next batch from the line. Only of a Follower that keeps the line.

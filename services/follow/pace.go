@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"sort"
 	"time"
 
 	"github.com/soonbeon/soonbeon/pkg/queue"
@@ -86,4 +87,37 @@ func (m *marks) before(t time.Time) queue.Ticket {
 		}
 	}
 	return 0
+}
+
+// times remembers when tickets came, about a second apart.
+type times struct{ at []came }
+
+type came struct {
+	ticket queue.Ticket
+	ms     int64
+}
+
+// maxTimes is a day of seconds; of an older ticket only that it is older is known.
+const maxTimes = 24 * 3600
+
+func (x *times) add(t queue.Ticket, ms int64) {
+	if n := len(x.at); n > 0 && ms < x.at[n-1].ms+1000 {
+		return
+	}
+	if len(x.at) >= 2*maxTimes {
+		x.at = append([]came(nil), x.at[maxTimes:]...)
+	}
+	x.at = append(x.at, came{t, ms})
+}
+
+// of is when ticket t came, or a little before; 0 where nothing is known.
+func (x *times) of(t queue.Ticket) int64 {
+	i := sort.Search(len(x.at), func(i int) bool { return x.at[i].ticket > t })
+	if i == 0 {
+		if len(x.at) > 0 {
+			return x.at[0].ms
+		}
+		return 0
+	}
+	return x.at[i-1].ms
 }
