@@ -20,7 +20,7 @@ type Config struct {
 }
 
 // New makes the echo instance that services register their handlers on. Several services may share one; two instances
-// in one process need two registerers. Serve it by NewServer.
+// on one registerer share the metrics. Serve it by NewServer.
 func New(cfg Config, logger *zap.Logger, reg prometheus.Registerer) (*echo.Echo, error) {
 	m, err := newMetrics(reg)
 	if err != nil {

@@ -214,7 +214,24 @@ func TestCodes(t *testing.T) {
 func TestTwoInstancesInOneProcess(t *testing.T) {
 	newFixture(t, httpapi.Config{})
 	f := newFixture(t, httpapi.Config{})
-	_, err := httpapi.New(httpapi.Config{}, zap.NewNop(), f.reg)
+	e, err := httpapi.New(httpapi.Config{}, zap.NewNop(), f.reg)
+	require.NoError(t, err, "the private port's beside the public one's")
+	e.GET("/ok", func(c echo.Context) error { return httpapi.WriteRawJSON(c, 200, []byte(`{}`)) })
+	f.do(httptest.NewRequest("GET", "/ok", nil))
+	e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/ok", nil))
+	require.NoError(t, testutil.GatherAndCompare(f.reg, strings.NewReader(`
+# HELP soonbeon_http_requests_total Requests answered, by route pattern and class of status.
+# TYPE soonbeon_http_requests_total counter
+soonbeon_http_requests_total{class="1xx",route="/ok"} 0
+soonbeon_http_requests_total{class="2xx",route="/ok"} 2
+soonbeon_http_requests_total{class="3xx",route="/ok"} 0
+soonbeon_http_requests_total{class="4xx",route="/ok"} 0
+soonbeon_http_requests_total{class="5xx",route="/ok"} 0
+soonbeon_http_requests_total{class="none",route="/ok"} 0
+`), "soonbeon_http_requests_total"))
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "soonbeon_http_panics_total"}))
+	_, err = httpapi.New(httpapi.Config{}, zap.NewNop(), reg)
 	require.ErrorContains(t, err, "register HTTP metrics")
 }
 

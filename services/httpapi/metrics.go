@@ -39,13 +39,27 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		}),
 	}
 	var errs []error
-	for _, c := range []prometheus.Collector{m.requests, m.seconds, m.panics} {
-		errs = append(errs, reg.Register(c))
-	}
+	share(reg, &m.requests, &errs)
+	share(reg, &m.seconds, &errs)
+	share(reg, &m.panics, &errs)
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("register HTTP metrics: %w", err)
 	}
 	return m, nil
+}
+
+// share registers a collector, or takes the one of an instance that was made on the same registerer before.
+func share[C prometheus.Collector](reg prometheus.Registerer, c *C, errs *[]error) {
+	err := reg.Register(*c)
+	var there prometheus.AlreadyRegisteredError
+	if errors.As(err, &there) {
+		if same, ok := there.ExistingCollector.(C); ok {
+			*c, err = same, nil
+		}
+	}
+	if err != nil {
+		*errs = append(*errs, err)
+	}
 }
 
 // observe counts one request. route is a pattern that was registered, or "": the router never puts a path there, so the
