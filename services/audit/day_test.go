@@ -362,6 +362,22 @@ func TestTheDayIsHeldAgainstWhatWasSet(t *testing.T) {
 				require.InDelta(t, 100, r.Rate.Expected, 0)
 			},
 		},
+		"a rate that was raised by somebody whose clock is ahead": {
+			write: func(w *written) queue.Ticket {
+				e := w.claim("a", queue.ModeRedis)
+				var people []queue.Person
+				for i := range 20 {
+					v := fmt.Sprint(i)
+					people = append(people, in(v, w.enter(v)))
+				}
+				w.admit(e, people...)
+				return 0
+			},
+			cfg: func(c *Config) {
+				c.Periods = []Period{{FromMs: day - 60_000, Rate: 10, Interval: 100 * time.Millisecond}, {FromMs: day + 3000, Rate: 100, Interval: 100 * time.Millisecond}}
+			},
+			says: "(at most 110 are let in at 100/s)",
+		},
 		"let in while it was paused": {
 			write: func(w *written) queue.Ticket {
 				e := w.claim("a", queue.ModeRedis)

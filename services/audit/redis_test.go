@@ -168,6 +168,30 @@ func TestRedisThatMovesIsCompared(t *testing.T) {
 	require.Contains(t, r.Text(), "visitor "+Hash(gone.Visitor)+" waits by the log with ticket")
 }
 
+// Where the draw fell while Redis was read, everybody's number changed: nobody is compared, and the moments are.
+func TestRedisThatIsReadAcrossTheDrawIsNotComparedOneByOne(t *testing.T) {
+	w, _ := lottery(100, seedOf(3))
+	v := &moving{recs: w.recs, before: 100, after: 105}
+	for p := range at2(w.recs, 103).Waiting() {
+		v.people = append(v.people, p)
+	}
+	run := func() *Report { return w.audit(t, func(c *Config) { c.Redis, c.Settle = v, time.Nanosecond }) }
+	r := run()
+	require.True(t, r.OK(), r.Text())
+	require.Zero(t, r.Redis.Compared)
+
+	v.before, v.after, v.people = 104, 104, nil
+	for p := range at2(w.recs, 104).Waiting() {
+		v.people = append(v.people, p)
+	}
+	r = run()
+	require.True(t, r.OK(), r.Text())
+	require.EqualValues(t, 102, r.Redis.Compared)
+	v.people[0], v.people[7] = v.people[7], v.people[0]
+	v.people[0].Ticket, v.people[7].Ticket = v.people[7].Ticket, v.people[0].Ticket
+	require.EqualValues(t, 2, run().Redis.Differences, "two people have each other's lot")
+}
+
 // later is a log that grows after its bounds were asked for the first time.
 type later struct {
 	Source

@@ -18,7 +18,7 @@ type Kind string
 const (
 	OtherTopic Kind = "built from another topic"
 	Ahead      Kind = "further than the log"
-	State      Kind = "served, epoch or rule"
+	State      Kind = "served, epoch, rule, draw or end"
 	Count      Kind = "number of people"
 	Missing    Kind = "in the log and not in Redis"
 	Extra      Kind = "in Redis and not in the log"
@@ -34,7 +34,7 @@ type Comparison struct {
 	Seq      queue.Ticket // where Redis was
 	Behind   int64        // tickets that Redis had not applied; that is no difference
 	Waiting  int64        // people who wait by the log, as of Seq
-	Exact    bool         // Redis stood still while it was read; else who moved meanwhile was not compared
+	Exact    bool         // Redis stood still while it was read; else who moved meanwhile was not compared; nobody, where lots were drawn meanwhile
 	Counts   map[Kind]int64
 	Examples []string // a few of each kind, fit to be shown
 }
@@ -81,7 +81,7 @@ func Compare(ctx context.Context, log follow.Log, view View, id queue.ID, progre
 		return nil, err
 	}
 	c.moment(snap.Before, folded)
-	before := slices.Collect(folded.Waiting())
+	before, draw := slices.Collect(folded.Waiting()), folded.State().Draw
 	after := before
 	if !c.Exact {
 		if err := follow.FoldOn(ctx, log, id, topic, folded, snap.After.Seq, follow.FoldOptions{}); err != nil {
@@ -91,18 +91,30 @@ func Compare(ctx context.Context, log follow.Log, view View, id queue.ID, progre
 		after = slices.Collect(folded.Waiting())
 	}
 	c.Waiting = int64(len(after))
-	c.people(snap.People, before, after, snap.Before.Seq, snap.After.Seq)
+	if folded.State().Draw == draw { // else everybody's ticket changed while they were read
+		c.people(snap.People, before, after, snap.Before.Seq, snap.After.Seq)
+	}
 	return c, nil
 }
 
 func (c *Comparison) moment(m queue.Moment, l *line.Line) {
 	if s := l.State(); m.State != s {
-		c.differs(State, "at ticket %d Redis has served %d, epoch %d, rule %s; the log says served %d, epoch %d, rule %s at ticket %d",
-			m.Seq, m.Served, m.Epoch, m.Reentry, s.Served, s.Epoch, s.Reentry, s.Seq)
+		c.differs(State, "at ticket %d Redis has %s; the log says %s at ticket %d", m.Seq, told(m.State), told(s), s.Seq)
 	}
 	if m.Total != l.Total() {
 		c.differs(Count, "at ticket %d Redis counts %d who wait, and the log %d", m.Seq, m.Total, l.Total())
 	}
+}
+
+func told(s queue.State) string {
+	text := fmt.Sprintf("served %d, epoch %d, rule %s", s.Served, s.Epoch, s.Reentry)
+	if d := s.Draw; d.At > 0 {
+		text += fmt.Sprintf(", lots drawn at ticket %d", d.At)
+	}
+	if e := s.End; e.At > 0 {
+		text += fmt.Sprintf(", ended at ticket %d (%s, over: %v)", e.At, e.Why, e.Over)
+	}
+	return text
 }
 
 // people compares who waits in Redis with who waits by the log before and after Redis was read. Who waits with the same ticket

@@ -272,7 +272,7 @@ func TestFault10_RebuildWhileEverythingRuns(t *testing.T) {
 			if err != nil {
 				return
 			}
-			lead.Appended(ticket)
+			lead.Appended(ticket, len(people))
 			if admitted += len(people); admitted >= 500 && enough != nil {
 				close(enough)
 				enough = nil

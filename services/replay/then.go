@@ -49,10 +49,17 @@ func Then(ctx context.Context, log follow.Log, id queue.ID, m Moment, progress P
 	return p, nil
 }
 
-// Holder finds who waits with ticket t.
+// Number is what counts in the place of ticket t: another where it had drawn a lot by then.
+func (p *Past) Number(t queue.Ticket) queue.Ticket {
+	d := p.State().Draw
+	return d.Number(t)
+}
+
+// Holder finds who waits with ticket t, or with the number that it drew.
 func (p *Past) Holder(t queue.Ticket) (queue.Visitor, bool) {
+	n := p.Number(t)
 	for w := range p.Waiting() {
-		if w.Ticket == t {
+		if w.Ticket == n {
 			return w.Visitor, true
 		}
 	}

@@ -172,8 +172,14 @@ func (c *replayCmd) then(ctx context.Context, log *linelog.Log, id queue.ID, unt
 	}
 	text := fmt.Sprintf("%-10s at ticket %d, %s\n  served     %d\n  epoch      %d\n  re-entry   %s\n  admitted   %s\n  waiting    %s\n",
 		id, state.Seq, at, state.Served, state.Epoch, state.Reentry, grouped(p.Counts().Admitted), grouped(p.Total()))
+	if state.Draw.At > 0 {
+		text += fmt.Sprintf("  draw       lots were drawn at ticket %d: numbers %d to %d\n", state.Draw.At, state.Draw.From+1, state.Draw.At)
+	}
+	if end := state.End; end.At > 0 {
+		text += fmt.Sprintf("  ended      at ticket %d, %s%s\n", end.At, end.Why, map[bool]string{true: "", false: "; reopened since"}[end.Over])
+	}
 	if p.Total() > 0 {
-		text += fmt.Sprintf("  first      ticket %d\n  last       ticket %d\n", p.First.Ticket, p.Last.Ticket)
+		text += fmt.Sprintf("  first      %s\n  last       %s\n", named(state, p.First.Ticket), named(state, p.Last.Ticket))
 	}
 	if c.Ticket != 0 {
 		who, ok := p.Holder(queue.Ticket(c.Ticket))
@@ -185,12 +191,20 @@ func (c *replayCmd) then(ctx context.Context, log *linelog.Log, id queue.ID, unt
 	return text, nil
 }
 
+// named is what somebody waits with, or was let in for: the ticket, and the number that it drew where it did.
+func named(state queue.State, n queue.Ticket) string {
+	if !state.Draw.Drawn(n) {
+		return fmt.Sprintf("ticket %d", n)
+	}
+	return fmt.Sprintf("ticket %d, which drew number %d", state.Draw.Ticket(n), n)
+}
+
 func standing(p *replay.Past, name string, who queue.Visitor, known bool) string {
 	if place, ok := p.Place(who); known && ok {
-		return fmt.Sprintf("  %s is at position %d, with ticket %d\n", name, place.Ahead+1, place.Ticket)
+		return fmt.Sprintf("  %s is at position %d, with %s\n", name, place.Ahead+1, named(p.State(), place.Ticket))
 	}
 	if g, _ := p.Grant(who, 0); known && g.Ticket > 0 {
-		return fmt.Sprintf("  %s does not wait; admitted %s, for ticket %d\n", name, time.UnixMilli(g.AdmittedMs).UTC().Format(time.RFC3339), g.Ticket)
+		return fmt.Sprintf("  %s does not wait; admitted %s, for %s\n", name, time.UnixMilli(g.AdmittedMs).UTC().Format(time.RFC3339), named(p.State(), g.Ticket))
 	}
 	return fmt.Sprintf("  %s does not wait\n", name)
 }
