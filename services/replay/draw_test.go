@@ -80,15 +80,19 @@ func TestRebuildAndCompareAfterADraw(t *testing.T) {
 func TestCompareAcrossTheDraw(t *testing.T) {
 	f := newFixture(t)
 	f.drawn()
+	f.append(queue.Record{Kind: queue.Left, Visitor: "v895"}) // entered, drew and left meanwhile
+	d := queue.Draw{At: 902, Seed: seed()}
+	gone := queue.Waiting{Visitor: "v895", Ticket: d.Number(897)}
+	require.Less(t, gone.Ticket, queue.Ticket(890))
 	recs := f.records()
 	at := func(to queue.Ticket) (queue.Moment, []queue.Waiting) {
 		l := line.New()
 		require.True(t, l.Apply(0, recs[:to]))
 		return queue.Moment{State: l.State(), Total: l.Total()}, slices.Collect(l.Waiting())
 	}
-	before, tickets := at(901)
-	after, numbers := at(950)
-	for _, people := range [][]queue.Waiting{tickets, numbers, append(slices.Clone(tickets[:400]), numbers[400:]...)} {
+	before, tickets := at(890)
+	after, numbers := at(1002)
+	for _, people := range [][]queue.Waiting{tickets, numbers, append(slices.Clone(numbers), gone), append(slices.Clone(tickets[:400]), numbers[400:]...)} {
 		c, err := Compare(f.soon(), f.log, still{f.view, &redisline.Snapshot{Before: before, After: after, People: people}}, main, nil)
 		require.NoError(t, err)
 		require.True(t, c.Same() && !c.Exact, c.Examples)
