@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/soonbeon/soonbeon/pkg/queue"
+	"github.com/soonbeon/soonbeon/services/catalog"
 )
 
 // naiveNumber is the draw once more, from its description alone: a network of eight rounds on (x mod a, x div a), whose
@@ -430,13 +431,46 @@ func TestTheDayIsHeldAgainstWhatWasSet(t *testing.T) {
 	}
 }
 
-func TestAPeriodIsReadFromAChange(t *testing.T) {
-	p, err := PeriodFrom(7, `{"id":"main","version":3,"state":"paused","paused":true,"settings":{"rate":0.5,"interval":"250ms","maxActive":40,
-		"opensAt":"2026-01-01T00:00:00Z","closesAt":null,"message":"soon"}}`)
+// The record of changes is what the catalogue writes it: its own documents are read here.
+func TestHistoryIsReadFromTheChanges(t *testing.T) {
+	e := queue.Entry{ID: "main", Settings: queue.DefaultSettings(), Commitment: "abc"}
+	show := func() string {
+		b, err := json.Marshal(catalog.Show(&e, time.UnixMilli(day)))
+		require.NoError(t, err)
+		return string(b)
+	}
+	change := func(atMs int64, from, to string) queue.Change {
+		return queue.Change{Who: "ann", AtMs: atMs, Queue: "main", Action: "set", From: from, To: to}
+	}
+	var changes []queue.Change
+	add := func(c queue.Change) { changes = append([]queue.Change{c}, changes...) }
+	add(change(1, "", `{"settings":{"rate":9,"interval":"1s"}}`)) // an earlier queue of the name
+	add(change(2, `{}`, ""))
+	made := show()
+	add(change(day, "", made))
+	e.Settings.Rate, e.Settings.Interval, e.Settings.MaxActive, e.Settings.OpensAtMs = 0.5, 250*time.Millisecond, 40, day+7
+	set := show()
+	add(change(day+1, made, set))
+	e.Paused = true
+	add(change(day+2, set, show()))
+
+	want := []Period{{FromMs: day, Rate: 175, Interval: 100 * time.Millisecond},
+		{FromMs: day + 1, Rate: 0.5, Interval: 250 * time.Millisecond, MaxActive: 40, OpensAtMs: day + 7},
+		{FromMs: day + 2, Rate: 0.5, Interval: 250 * time.Millisecond, MaxActive: 40, OpensAtMs: day + 7, Paused: true}}
+	periods, commitment, err := History(changes)
 	require.NoError(t, err)
-	require.Equal(t, Period{FromMs: 7, Rate: 0.5, Interval: 250 * time.Millisecond, MaxActive: 40, OpensAtMs: day, Paused: true}, p)
-	for _, bad := range []string{``, `{`, `{}`, `{"settings":{"rate":1,"interval":"soon"}}`} {
-		_, err := PeriodFrom(7, bad)
-		require.ErrorContains(t, err, "a change of 00:00:00.007", bad)
+	require.Equal(t, want, periods)
+	require.Equal(t, "abc", commitment)
+	periods, _, err = History(changes[:4]) // what made it can't be seen any more
+	require.NoError(t, err)
+	require.Equal(t, want, periods)
+	periods, commitment, err = History(nil)
+	require.NoError(t, err)
+	require.Empty(t, periods)
+	require.Empty(t, commitment)
+
+	for _, bad := range []string{`{`, `{}`, `{"settings":{"rate":1,"interval":"soon"}}`} {
+		_, _, err = History([]queue.Change{change(day, made, bad)})
+		require.ErrorContains(t, err, "the change set by ann, 00:00:00.000", bad)
 	}
 }

@@ -2,8 +2,10 @@ package audit
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/soonbeon/soonbeon/pkg/queue"
@@ -23,26 +25,51 @@ type Period struct {
 // more for the clocks of operators and brokers.
 const obeyMs = 5000
 
-// PeriodFrom reads what a change has left behind: the queue as the operators' API shows it, in JSON.
-func PeriodFrom(atMs int64, shown string) (Period, error) {
-	var q struct {
-		Paused   bool `json:"paused"`
-		Settings *struct {
-			Rate      float64    `json:"rate"`
-			Interval  string     `json:"interval"`
-			MaxActive int64      `json:"maxActive"`
-			OpensAt   *time.Time `json:"opensAt"`
-		} `json:"settings"`
+// shown is what the audit reads of a queue as the record of changes shows it.
+type shown struct {
+	Paused     bool   `json:"paused"`
+	Commitment string `json:"commitment"`
+	Settings   *struct {
+		Rate      float64    `json:"rate"`
+		Interval  string     `json:"interval"`
+		MaxActive int64      `json:"maxActive"`
+		OpensAt   *time.Time `json:"opensAt"`
+	} `json:"settings"`
+}
+
+// History is what the record of changes says of a queue: what was set when, and the commitment to its draw's seed as it was
+// published, "" for none. changes are the queue's, newest first, as linelog.Log.Changes returns them; those of earlier queues of the
+// name are left out. No change is no history. An error says that one of them can't be read.
+func History(changes []queue.Change) (periods []Period, commitment string, err error) {
+	for _, c := range changes {
+		if c.To == "" {
+			break // an earlier queue of the name was removed
+		}
+		var to shown
+		if err := json.Unmarshal([]byte(c.To), &to); err != nil {
+			return nil, "", fmt.Errorf("the change %s by %s, %s: %w", c.Action, c.Who, clock(c.AtMs), err)
+		}
+		p, err := to.period(c.AtMs)
+		if err != nil {
+			return nil, "", fmt.Errorf("the change %s by %s, %s: %w", c.Action, c.Who, clock(c.AtMs), err)
+		}
+		periods = append(periods, p)
+		commitment = to.Commitment // the first that was published is the one that counts
+		if c.From == "" {
+			break // it was made by this
+		}
 	}
-	if err := json.Unmarshal([]byte(shown), &q); err != nil {
-		return Period{}, fmt.Errorf("a change of %s: %w", clock(atMs), err)
-	}
+	slices.Reverse(periods)
+	return periods, commitment, nil
+}
+
+func (q *shown) period(atMs int64) (Period, error) {
 	if q.Settings == nil {
-		return Period{}, fmt.Errorf("a change of %s has no settings", clock(atMs))
+		return Period{}, errors.New("it shows no settings")
 	}
 	interval, err := time.ParseDuration(q.Settings.Interval)
 	if err != nil {
-		return Period{}, fmt.Errorf("a change of %s: the interval: %w", clock(atMs), err)
+		return Period{}, fmt.Errorf("its interval: %w", err)
 	}
 	p := Period{FromMs: atMs, Rate: q.Settings.Rate, Interval: interval, MaxActive: q.Settings.MaxActive, Paused: q.Paused}
 	if q.Settings.OpensAt != nil {
