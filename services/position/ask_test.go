@@ -32,6 +32,7 @@ type stub struct {
 	grant   queue.Grant
 	gs      line.GrantState
 	rate    float64
+	full    int    // batches of so many were asked for
 	onAsk   func() // what this node reads while the view is asked
 	onCatch func() // what it reads when it is made to catch up; nil: nothing in time
 	waited  queue.Ticket
@@ -48,7 +49,10 @@ func (s *stub) Fresh(time.Time) queue.Ticket { return s.fresh }
 func (s *stub) Grant(queue.Visitor, time.Time) (queue.Grant, line.GrantState) {
 	return s.grant, s.gs
 }
-func (s *stub) Rate(time.Time, int) (float64, bool) { return s.rate, s.rate > 0 }
+func (s *stub) Rate(_ time.Time, full int) (float64, bool) {
+	s.full = full
+	return s.rate, s.rate > 0
+}
 func (s *stub) WaitFor(ctx context.Context, t queue.Ticket) error {
 	s.waited = t
 	if s.onCatch == nil {
@@ -63,6 +67,11 @@ func moment(seq, served queue.Ticket, total int64) queue.Moment {
 }
 
 var errAway = errors.New("away")
+
+// plain is a queue of which nothing is said.
+func plain() *queue.Entry {
+	return &queue.Entry{ID: "main", Version: 9, Made: 3, Settings: queue.DefaultSettings()}
+}
 
 func TestAsk(t *testing.T) {
 	live := queue.Grant{Ticket: 50, AdmittedMs: at(-time.Minute), ExpiresMs: at(time.Minute)}
@@ -107,7 +116,7 @@ func TestAsk(t *testing.T) {
 		},
 		"exact, a retransmission: the earlier place counts, and what was told bounds it": {
 			stub: stub{moment: moment(100, 20, 80), place: queue.Place{Ticket: 40, Ahead: 18}, state: state(20)}, ahead: 15,
-			want: answer{exact: true, ticket: 40, ahead: 15, total: 80, nowServing: 20, eta: time.Second, etaKnown: true},
+			want: answer{exact: true, ticket: 40, noPlace: true, ahead: 15, total: 80, nowServing: 20, eta: time.Second, etaKnown: true},
 		},
 		"a total that is older is not below the position": {
 			stub: stub{moment: moment(100, 20, 3), place: queue.Place{Ticket: 50, Ahead: 25}, state: state(20)},
@@ -204,8 +213,8 @@ func TestAsk(t *testing.T) {
 			if tc.ahead != 0 {
 				r.Ahead = tc.ahead
 			}
-			q := &Queue{Settings: queue.DefaultSettings(), View: &tc.stub, Reading: &tc.stub}
-			got, err := q.ask(t.Context(), r, noon)
+			q := &Queue{View: &tc.stub, Reading: &tc.stub}
+			got, err := q.ask(t.Context(), r, plain(), noon)
 			require.ErrorIs(t, err, tc.err)
 			require.Equal(t, tc.want, got)
 		})
@@ -231,8 +240,8 @@ func TestAskAdmittedMeanwhile(t *testing.T) {
 			} else {
 				s.onAsk = read
 			}
-			q := &Queue{Settings: queue.DefaultSettings(), View: s, Reading: s}
-			got, err := q.ask(t.Context(), pass.Receipt{Queue: "main", Visitor: "v", Ticket: 50, Ahead: queue.NoAhead}, noon)
+			q := &Queue{View: s, Reading: s}
+			got, err := q.ask(t.Context(), pass.Receipt{Queue: "main", Visitor: "v", Ticket: 50, Ahead: queue.NoAhead}, plain(), noon)
 			require.NoError(t, err)
 			require.Equal(t, answer{state: admitted, grant: s.grant}, got)
 			if s.onCatch != nil {

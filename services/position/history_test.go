@@ -20,6 +20,7 @@ import (
 
 // world is a log with its truth, a view that lags, goes back in time and goes away, and two nodes that read late.
 type world struct {
+	entry queue.Entry
 	log   []queue.Record
 	truth *line.Line
 	now   time.Time
@@ -108,41 +109,61 @@ func (n *node) Place(_ context.Context, v queue.Visitor) (queue.Moment, queue.Pl
 func (w *world) step() {
 	v := fmt.Sprint("v", w.draw(8))
 	end := queue.Ticket(len(w.log))
-	switch w.draw(12) {
-	case 0, 1:
-		t := w.append(queue.Record{Kind: queue.Entered, Visitor: v})
+	switch w.draw(17) {
+	case 0, 1, 2:
+		key := ""
+		if w.draw(3) == 0 { // of two keys, so that a retransmission is likely
+			key = fmt.Sprint("k", w.draw(2))
+		}
+		t := w.append(queue.Record{Kind: queue.Entered, Visitor: v, Key: key})
 		w.people[v] = &person{receipt: pass.Receipt{Queue: "main", Visitor: v, Ticket: t, Ahead: queue.NoAhead, IssuedMs: w.now.UnixMilli()}}
-	case 2:
+	case 3:
 		w.append(queue.Record{Kind: queue.Left, Visitor: v})
-	case 3: // the leader takes the head, and other things happen before its record is in the log
+	case 4: // the leader takes the head, and other things happen before its record is in the log
 		w.held = nil
+		if unplaced(&w.entry, lotOf(w.truth.State().Draw, pass.Receipt{})) {
+			return
+		}
 		n := 1 + w.draw(3)
 		for p := range w.truth.Waiting() {
 			if len(w.held) < n {
 				w.held = append(w.held, queue.Person{Visitor: p.Visitor, Ticket: p.Ticket})
 			}
 		}
-	case 4:
+	case 5:
 		for i := range w.held {
 			w.held[i].ExpiresMs = w.now.Add(30 * time.Second).UnixMilli()
 		}
 		w.append(queue.Record{Kind: queue.Admitted, Epoch: 1, People: w.held})
 		w.held = nil
-	case 5:
+	case 6:
 		if g, state := w.truth.Grant(v, w.now.UnixMilli()); state == line.Live {
 			w.append(queue.Record{Kind: queue.Released, Visitor: v, Of: g.Ticket})
 		}
-	case 6:
+	case 7:
 		w.now = w.now.Add(time.Duration(w.draw(40)) * time.Second)
-	case 7: // the view comes back empty or older
+	case 8: // the view comes back empty or older
 		w.view = fold(w.log[:w.draw(int(w.view.State().Seq)+1)])
-	case 8:
+	case 9:
 		w.up = !w.up
-	case 9, 10: // the projector, and the node's own reading
+	case 10, 11, 12: // the projector, and the node's own reading
 		seq := w.view.State().Seq
 		w.view.Apply(seq, w.log[seq:int(seq)+w.draw(int(end-seq)+1)])
-	case 11:
+	case 13:
 		w.nodes[w.draw(2)].stalls = w.draw(4) == 0
+	case 14:
+		if w.entry.Settings.Order == queue.ByDraw && w.draw(2) == 0 && w.truth.State().Draw.At == 0 {
+			w.append(queue.Record{Kind: queue.Drawn, Epoch: 1, Seed: queue.Seed{byte(w.draw(256))}})
+			w.held = nil
+		}
+	case 15:
+		w.append(queue.Record{Kind: queue.SettingsSet, Reentry: queue.Reentry(w.draw(2))})
+	case 16:
+		if w.truth.State().End.Over {
+			w.append(queue.Record{Kind: queue.Reopened, Epoch: 1})
+		} else if w.draw(3) == 0 {
+			w.append(queue.Record{Kind: queue.Ended, Epoch: 1, Why: queue.WhySoldOut})
+		}
 	}
 	for _, n := range w.nodes {
 		n.readOn()
@@ -156,16 +177,19 @@ func (w *world) poll(v queue.Visitor) error {
 		return nil
 	}
 	n := w.nodes[w.draw(2)]
-	q := &Queue{Settings: queue.DefaultSettings(), View: n, Reading: n}
-	a, err := q.ask(context.Background(), p.receipt, w.now)
+	q := &Queue{View: n, Reading: n}
+	a, err := q.ask(context.Background(), p.receipt, &w.entry, w.now)
 	truth, waits := w.truth.Place(v)
 	_, grant := w.truth.Grant(v, w.now.UnixMilli())
+	end, s := queue.Ticket(len(w.log)), w.truth.State()
+	allRead := n.State().Seq == end // and then what is told is the truth of now
+	allSeen := allRead && w.up && w.view.State().Seq == end
 	switch {
 	case err != nil:
 		if err != errUntold {
 			return err
 		}
-		if w.up && w.view.State().Seq == queue.Ticket(len(w.log)) && n.State().Seq == w.view.State().Seq {
+		if allSeen {
 			return fmt.Errorf("untold, though everything is known")
 		}
 		return nil
@@ -183,10 +207,39 @@ func (w *world) poll(v queue.Visitor) error {
 		if grant == line.Live && !w.left(v, p.receipt.Ticket) {
 			return fmt.Errorf("told over (%s), and is admitted", a.reason)
 		}
+		if allRead && grant == line.NoGrant && p.receipt.Ticket <= s.End.At && a.reason != s.End.Why {
+			return fmt.Errorf("told over (%s), and the line was ended: %s", a.reason, s.End.Why)
+		}
+		return nil
+	case allSeen && !waits:
+		return fmt.Errorf("told to wait, and does not: %+v", a)
+	case allRead && s.End.Over:
+		return fmt.Errorf("told to wait, and the line is over: %+v", a)
+	case a.exact != (w.up && w.view.State().Seq >= max(p.receipt.Ticket, n.fresh, n.State().Draw.At, p.receipt.Drawn)):
+		return fmt.Errorf("exact is %v, and the view is at %d", a.exact, w.view.State().Seq)
+	}
+	seen, d := queue.Place{}, s.Draw
+	if a.exact {
+		seen, _ = w.view.Place(v)
+		if got := w.view.State().Draw; a.ticket != got.Ticket(seen.Ticket) || a.noPlace != (a.ticket < p.receipt.Ticket) {
+			return fmt.Errorf("told %+v with a receipt of %d, and the view has %+v", a, p.receipt.Ticket, seen)
+		}
+	}
+	if a.number != 0 && (!d.Drawn(a.ticket) || a.number != d.Number(a.ticket) || waits && a.number != truth.Ticket) {
+		return fmt.Errorf("told number %d of ticket %d, and %+v is the truth", a.number, a.ticket, truth)
+	}
+	was := p.receipt
+	p.receipt = renewed(was, &w.entry, a, w.now)
+	if a.unplaced {
+		if was.Drawn != 0 || p.told != 0 {
+			return fmt.Errorf("told that lots are still to be drawn, and was told a place before")
+		}
 		return nil
 	}
 	position := a.ahead + 1
 	switch {
+	case w.entry.Settings.Order == queue.ByDraw && s.Draw.At == 0:
+		return fmt.Errorf("told position %d, and lots are not drawn", position)
 	case position < 1:
 		return fmt.Errorf("position %d", position)
 	case a.exact && a.total < position:
@@ -195,26 +248,26 @@ func (w *world) poll(v queue.Visitor) error {
 		return fmt.Errorf("told %d, and %d is the truth", position, truth.Ahead+1)
 	case p.told != 0 && position > p.told:
 		return fmt.Errorf("rose from %d to %d", p.told, position)
-	case a.exact && a.ticket != p.receipt.Ticket:
-		return fmt.Errorf("ticket %d of a receipt with %d, which is the newest", a.ticket, p.receipt.Ticket)
-	case a.exact != (w.up && w.view.State().Seq >= max(p.receipt.Ticket, n.fresh)):
-		return fmt.Errorf("exact is %v, and the view is at %d", a.exact, w.view.State().Seq)
+	case a.exact && position > seen.Ahead+1:
+		return fmt.Errorf("told %d as exact, and the view said %d", position, seen.Ahead+1)
 	}
-	if a.exact {
-		if seen, _ := w.view.Place(v); position > seen.Ahead+1 {
-			return fmt.Errorf("told %d as exact, and the view said %d", position, seen.Ahead+1)
-		}
-	}
-	p.receipt.Ahead, p.receipt.IssuedMs = a.ahead, w.now.UnixMilli()
 	p.told = position
 	return nil
 }
 
 // play plays one random history: people enter, refresh, leave and are admitted, the view comes and goes, falls behind and goes
-// back in time, the nodes read late, and people poll now the one and now the other. What is told is never below the truth, never rises, is never out of its bounds, and
+// back in time, the nodes read late, and people poll now the one and now the other. In half of them lots are drawn at some time; the
+// rule of re-entry changes, requests are sent twice, and the line is ended and reopened. What is told is never below the truth, never rises, is never out of its bounds, and
 // nobody who waits or is admitted is told that it is over.
 func play(draw func(n int) int) error {
 	w := &world{truth: line.New(), view: line.New(), now: noon, up: true, draw: draw, people: map[queue.Visitor]*person{}}
+	w.entry = *plain()
+	if draw(2) == 0 {
+		w.entry.Settings.Order = queue.ByDraw
+	}
+	if draw(2) == 0 {
+		w.entry.Settings.Rounding = []queue.RoundStep{{Ahead: 3, To: 1}, {Ahead: 20, To: 5}}
+	}
 	w.append(queue.Record{Kind: queue.Claimed, Issuer: "i"})
 	for i := range w.nodes {
 		w.nodes[i] = &node{world: w, ledger: line.NewLedger()}
@@ -237,7 +290,7 @@ func (w *world) left(v queue.Visitor, after queue.Ticket) bool {
 func (w *world) String() string {
 	var b strings.Builder
 	for _, r := range w.log {
-		fmt.Fprintf(&b, "\n%4d %s %s %v", r.Ticket, r.Kind, r.Visitor, r.People)
+		fmt.Fprintf(&b, "\n%4d %s %s %s %v", r.Ticket, r.Kind, r.Visitor, r.Key, r.People)
 	}
 	return b.String()
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -19,14 +20,16 @@ import (
 
 // Config of a Service.
 type Config struct {
-	Find    func(queue.ID) (*Queue, bool) // the queues there are; called for each request, from many goroutines
-	Keys    *pass.Keys
-	Polling []queue.PollStep // default queue.DefaultPolling
-	Rand    func() float64   // uniform in [0, 1); default math/rand
-	Now     func() time.Time // default time.Now
+	// Find is a queue, with what its operators say of it at the moment; false where there is none, or none any more. It is
+	// called for each request, from many goroutines.
+	Find func(queue.ID) (*Queue, *queue.Entry, bool)
+	Keys *pass.Keys
+	Rand func() float64   // uniform in [0, 1); default math/rand
+	Now  func() time.Time // default time.Now
 }
 
-// Service serves GET /queue/position. It holds no state and needs no stop: its requests end with the server's.
+// Service serves GET /queue/position and GET /queue/draw. It holds no state and needs no stop: its requests end with the
+// server's.
 type Service struct {
 	cfg     Config
 	metrics *metrics
@@ -37,9 +40,6 @@ func New(cfg Config, reg prometheus.Registerer) (*Service, error) {
 	if cfg.Find == nil || cfg.Keys == nil {
 		return nil, errors.New("position: queues and keys are needed")
 	}
-	if cfg.Polling == nil {
-		cfg.Polling = queue.DefaultPolling()
-	}
 	if cfg.Rand == nil {
 		cfg.Rand = rand.Float64
 	}
@@ -49,26 +49,45 @@ func New(cfg Config, reg prometheus.Registerer) (*Service, error) {
 	return &Service{cfg: cfg, metrics: newMetrics(reg)}, nil
 }
 
-// Register adds the service's route to e.
-func (s *Service) Register(e *echo.Echo) { e.GET("/queue/position", s.position) }
+// Register adds the service's routes to e.
+func (s *Service) Register(e *echo.Echo) {
+	e.GET("/queue/position", s.position)
+	e.GET("/queue/draw", s.draw)
+}
+
+// find reads which queue is asked about.
+func (s *Service) find(r *http.Request) (*Queue, *queue.Entry, error) {
+	id, err := httpapi.QueryQueue(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	q, e, ok := s.cfg.Find(id)
+	if !ok {
+		return nil, nil, httpapi.Problemf(httpapi.QueueUnknown, "there is no queue %s", id)
+	}
+	return q, e, nil
+}
+
+// verify checks a receipt for the queue of e.
+func (s *Service) verify(token string, e *queue.Entry) (pass.Receipt, error) {
+	r, err := s.cfg.Keys.VerifyReceipt(token, e.ID)
+	if err == nil && r.Made != 0 && r.Made != e.Made {
+		err = httpapi.Problemf(httpapi.CredentialInvalid, "the receipt is of an earlier queue of this name, which was deleted; enter anew")
+	}
+	return r, err
+}
 
 func (s *Service) position(c echo.Context) error {
-	id, err := httpapi.QueryQueue(c.Request())
+	q, e, err := s.find(c.Request())
 	if err != nil {
 		return err
 	}
-	q, ok := s.cfg.Find(id)
-	if !ok {
-		return httpapi.Problemf(httpapi.QueueUnknown, "there is no queue %s", id)
-	}
-	receipt, from, err := httpapi.Authenticate(c.Request(), id, func(token string) (pass.Receipt, error) {
-		return s.cfg.Keys.VerifyReceipt(token, id)
-	})
+	receipt, from, err := httpapi.Authenticate(c.Request(), e.ID, func(token string) (pass.Receipt, error) { return s.verify(token, e) })
 	if err != nil {
 		return err
 	}
 	now := s.cfg.Now()
-	a, err := q.ask(c.Request().Context(), receipt, now)
+	a, err := q.ask(c.Request().Context(), receipt, e, now)
 	if errors.Is(err, errUntold) {
 		s.metrics.answers.WithLabelValues("untold").Inc()
 		return httpapi.Problemf(httpapi.ViewUnavailable, "your place is safe, and can't be told at the moment; ask again").After(5 * time.Second)
@@ -78,62 +97,101 @@ func (s *Service) position(c echo.Context) error {
 	}
 	switch a.state {
 	case admitted:
-		return s.tellAdmitted(c, id, receipt.Visitor, a.grant)
+		return s.tellAdmitted(c, e, receipt.Visitor, a.grant)
 	case over:
-		s.metrics.over.Inc()
-		return httpapi.WriteRawJSON(c, http.StatusOK, []byte(`{"state":"over","reason":"`+a.reason+`"}`))
+		return s.tellOver(c, e, a)
 	case waiting:
 	}
-	return s.tellWaiting(c, id, receipt, from, a, now)
+	return s.tellWaiting(c, e, receipt, from, a, now)
 }
 
-func (s *Service) tellAdmitted(c echo.Context, id queue.ID, v queue.Visitor, g queue.Grant) error {
+func (s *Service) tellOver(c echo.Context, e *queue.Entry, a answer) error {
+	s.metrics.over.Inc()
+	b := append([]byte(nil), `{"state":"over","reason":"`...)
+	b = append(append(b, a.reason...), '"') // ours, or one that queue.CheckWhy let through
+	if a.ended {
+		b = appendText(b, `,"message":`, e.Settings.Message)
+	}
+	return httpapi.WriteRawJSON(c, http.StatusOK, append(b, '}'))
+}
+
+// appendText appends a member whose value is text of an operator's, which is UTF-8; nothing where there is none.
+func appendText(b []byte, name, text string) []byte {
+	if text == "" {
+		return b
+	}
+	b, _ = jsontext.AppendQuote(append(b, name...), text)
+	return b
+}
+
+func (s *Service) tellAdmitted(c echo.Context, e *queue.Entry, v queue.Visitor, g queue.Grant) error {
 	// Each answer gives the same token, dated by its admission. The broker's clock may be ahead of this one's: as far as gates
 	// forgive it, the date stays; beyond, no gate would let in by it. And it is before the end, or it can't be signed.
 	forgiven := s.cfg.Now().Add(pass.Leeway).UnixMilli()
 	since := max(min(g.AdmittedMs, forgiven, g.ExpiresMs-1), 0)
-	token, err := s.cfg.Keys.SignEntry(pass.Entry{Queue: id, Visitor: v, Ticket: g.Ticket, AdmittedMs: since, ExpiresMs: g.ExpiresMs})
+	token, err := s.cfg.Keys.SignEntry(pass.Entry{Queue: e.ID, Visitor: v, Ticket: g.Ticket, AdmittedMs: since, ExpiresMs: g.ExpiresMs, Made: e.Made})
 	if err != nil {
 		return fmt.Errorf("signing an entry token: %w", err)
 	}
 	s.metrics.admitted.Inc()
 	b := append([]byte(nil), `{"state":"admitted","queue":"`...)
-	b = append(b, id...)
+	b = append(b, e.ID...)
 	b = append(b, `","token":"`...)
 	b = append(b, token...)
 	b = append(b, `","expiresAt":"`...)
 	b = time.UnixMilli(g.ExpiresMs).UTC().AppendFormat(b, time.RFC3339Nano)
-	return httpapi.WriteRawJSON(c, http.StatusOK, append(b, `"}`...))
+	b = appendText(append(b, '"'), `,"admitTo":`, e.Settings.AdmitTo)
+	return httpapi.WriteRawJSON(c, http.StatusOK, append(b, '}'))
 }
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}
 
 // tellWaiting appends the answer by hand: it is the one that everybody asks for all the time.
-func (s *Service) tellWaiting(c echo.Context, id queue.ID, r pass.Receipt, from httpapi.Source, a answer, now time.Time) error {
-	after := queue.PollAfter(s.cfg.Polling, a.ahead+1, s.cfg.Rand())
+func (s *Service) tellWaiting(c echo.Context, e *queue.Entry, r pass.Receipt, from httpapi.Source, a answer, now time.Time) error {
+	after := s.after(e, a, now)
 	p := buffers.Get().(*[]byte)
 	defer buffers.Put(p)
-	b := append((*p)[:0], `{"state":"waiting","position":`...)
+	b := append((*p)[:0], `{"state":"waiting"`...)
 	num := func(name string, n int64) {
 		b = append(b, name...)
 		b = strconv.AppendInt(b, n, 10)
 	}
-	b = strconv.AppendInt(b, a.ahead+1, 10)
-	num(`,"ahead":`, a.ahead)
+	if !a.unplaced {
+		num(`,"position":`, a.ahead+1)
+		num(`,"ahead":`, a.ahead)
+		if a.exact {
+			num(`,"behind":`, a.total-a.ahead-1)
+		}
+	}
 	if a.exact {
-		num(`,"behind":`, a.total-a.ahead-1)
 		num(`,"total":`, a.total)
 	}
 	num(`,"ticket":`, int64(a.ticket))
+	if a.number != 0 {
+		num(`,"number":`, int64(a.number))
+	}
 	num(`,"nowServing":`, int64(a.nowServing))
 	if a.etaKnown {
 		num(`,"etaSeconds":`, int64(a.eta/time.Second))
 	}
+	if a.unplaced || !e.Settings.Opened(now.UnixMilli()) {
+		b = append(b, `,"opensAt":"`...)
+		b = time.UnixMilli(e.Settings.OpensAtMs).UTC().AppendFormat(b, time.RFC3339Nano)
+		num(`","opensInSeconds":`, max(e.Settings.OpensAtMs-now.UnixMilli()+999, 0)/1000)
+	}
+	if a.unplaced {
+		b = append(b, `,"order":"draw","commitment":"`...)
+		b = append(append(b, e.Commitment...), '"')
+	}
+	if e.Paused {
+		b = append(b, `,"paused":true`...)
+	}
+	if a.noPlace {
+		b = append(b, `,"inserted":false`...)
+	}
+	b = appendText(b, `,"message":`, e.Settings.Message)
 	num(`,"retryAfterMs":`, after.Milliseconds())
-	// The receipt is renewed with whatever was told, exact or not. Else another node that has read less of the log, or a view
-	// that is a moment older, would tell the same person more.
-	r.Ticket, r.Ahead, r.IssuedMs = a.ticket, a.ahead, now.UnixMilli()
-	receipt, err := s.cfg.Keys.SignReceipt(r)
+	receipt, err := s.cfg.Keys.SignReceipt(renewed(r, e, a, now))
 	if err != nil {
 		return fmt.Errorf("signing a receipt: %w", err)
 	}
@@ -147,9 +205,49 @@ func (s *Service) tellWaiting(c echo.Context, id queue.ID, r pass.Receipt, from 
 	b = append(b, receipt...)
 	b = append(b, `"}`...)
 	if from == httpapi.FromCookie {
-		c.Response().Header().Add("Set-Cookie", httpapi.ReceiptCookie(id, receipt))
+		c.Response().Header().Add("Set-Cookie", httpapi.ReceiptCookie(e.ID, receipt))
 	}
 	*p = b
 	httpapi.SetRetryAfter(c.Response().Header(), after)
 	return httpapi.WriteRawJSON(c, http.StatusOK, b)
+}
+
+// renewed is the receipt that goes with an answer. It carries whatever was told, exact or not: else another node that has read
+// less of the log, or a view that is a moment older, would tell the same person more.
+func renewed(r pass.Receipt, e *queue.Entry, a answer, now time.Time) pass.Receipt {
+	r.Ticket, r.Ahead, r.Drawn, r.IssuedMs = a.ticket, a.ahead, a.drawnAt, now.UnixMilli()
+	if a.unplaced {
+		r.Ahead = queue.NoAhead
+	}
+	if a.exact { // the view has this ticket of this visitor, and no earlier one
+		r.Sure, r.Made = true, e.Made
+	}
+	return r
+}
+
+const (
+	// drawTakes is what the leader is given to draw lots in: who comes before would be told to come once more.
+	drawTakes = 2 * time.Second
+	// openingLasts bounds how late after the opening the last of those come who were told to come then.
+	openingLasts = 30 * time.Second
+)
+
+// after draws when the visitor asks again. Who would come after the opening comes within one interval of it: not all at one
+// moment, and nobody much later.
+func (s *Service) after(e *queue.Entry, a answer, now time.Time) time.Duration {
+	position, draw := a.ahead+1, s.cfg.Rand()
+	if a.unplaced { // that of the last, since nobody knows; by the log alone, how many they may be at the most
+		position = max(a.total, int64(a.ticket-a.nowServing))
+	}
+	after := queue.PollAfter(e.Settings.Polling, position, draw)
+	ms := e.Settings.OpensAtMs - now.UnixMilli()
+	if e.Settings.Order == queue.ByDraw {
+		ms += drawTakes.Milliseconds()
+	}
+	if ms <= 0 || after.Milliseconds() < ms { // opened long ago, or another time before it
+		return after
+	}
+	opens := time.Duration(ms) * time.Millisecond
+	interval := queue.PollAfter(e.Settings.Polling, position, 0.5) // without its jitter
+	return max(opens+time.Duration(draw*float64(min(interval, openingLasts))), queue.MinPoll)
 }

@@ -28,6 +28,7 @@ type fixture struct {
 	e       *echo.Echo
 	keys    *pass.Keys
 	service *Service
+	entry   *queue.Entry
 	now     time.Time
 }
 
@@ -35,13 +36,17 @@ func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	keys, err := pass.ParseKeys("a:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
 	require.NoError(t, err)
-	f := &fixture{keys: keys, now: noon, stub: &stub{
+	f := &fixture{keys: keys, entry: plain(), now: noon, stub: &stub{
 		moment: moment(100, 20, 80), place: queue.Place{Ticket: 50, Ahead: 25}, state: queue.State{Seq: 100, Served: 20}}}
-	q := &Queue{Settings: queue.DefaultSettings(), View: f.stub, Reading: f.stub}
+	q := &Queue{View: f.stub, Reading: f.stub}
 	reg := prometheus.NewRegistry()
 	f.e, err = httpapi.New(httpapi.Config{}, zap.NewNop(), reg)
 	require.NoError(t, err)
-	f.service, err = New(Config{Keys: keys, Find: func(id queue.ID) (*Queue, bool) { return q, id == "main" || id == "other" },
+	f.service, err = New(Config{Keys: keys, Find: func(id queue.ID) (*Queue, *queue.Entry, bool) {
+		e := *f.entry
+		e.ID = id
+		return q, &e, id == "main" || id == "other"
+	},
 		Rand: func() float64 { return 0.5 }, Now: func() time.Time { return f.now }}, reg)
 	require.NoError(t, err)
 	f.service.Register(f.e)
@@ -111,7 +116,7 @@ func TestWaitingExact(t *testing.T) {
 	require.Empty(t, a.header.Values("Set-Cookie"), "who shows a header has no cookie of ours")
 	r, err := f.keys.VerifyReceipt(a.Receipt, "main")
 	require.NoError(t, err)
-	require.Equal(t, pass.Receipt{Queue: "main", Visitor: "v", Ticket: 50, Ahead: 25, IssuedMs: at(0)}, r, "the exact answer rides in the receipt")
+	require.Equal(t, pass.Receipt{Queue: "main", Visitor: "v", Ticket: 50, Ahead: 25, IssuedMs: at(0), Made: 3, Sure: true}, r, "the exact answer rides in the receipt")
 
 	// With it, the number stays when the view is gone, though the log alone says less of who is ahead.
 	f.err = errAway
@@ -159,7 +164,7 @@ func TestAdmitted(t *testing.T) {
 	require.Equal(t, []string{"admitted", "main", "2025-11-30T12:05:00Z"}, []string{a.State, a.Queue, a.ExpiresAt})
 	e, err := f.keys.VerifyEntry(a.Token, "main", noon)
 	require.NoError(t, err)
-	require.Equal(t, pass.Entry{Queue: "main", Visitor: "v", Ticket: 50, AdmittedMs: at(-time.Second), ExpiresMs: at(5 * time.Minute)}, e)
+	require.Equal(t, pass.Entry{Queue: "main", Visitor: "v", Ticket: 50, AdmittedMs: at(-time.Second), ExpiresMs: at(5 * time.Minute), Made: 3}, e)
 	f.now = noon.Add(time.Minute)
 	require.Equal(t, a.Token, f.get(t, inMain, bearer(f.receipt(t, "main"))).Token, "who asks twice holds one")
 	require.EqualValues(t, 2, testutil.ToFloat64(f.service.metrics.admitted))

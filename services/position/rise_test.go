@@ -56,8 +56,7 @@ func TestFault03_ANumberDoesNotRiseFromNodeToNode(t *testing.T) {
 	keys, err := pass.ParseKeys(material)
 	require.NoError(t, err)
 	ask := func(q *Queue, receipt string) told {
-		q.Settings = queue.DefaultSettings()
-		s, err := New(Config{Keys: keys, Find: func(queue.ID) (*Queue, bool) { return q, true }}, prometheus.NewRegistry())
+		s, err := New(Config{Keys: keys, Find: func(queue.ID) (*Queue, *queue.Entry, bool) { return q, plain(), true }}, prometheus.NewRegistry())
 		require.NoError(t, err)
 		e, err := httpapi.New(httpapi.Config{}, zap.NewNop(), prometheus.NewRegistry())
 		require.NoError(t, err)

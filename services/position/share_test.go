@@ -188,7 +188,7 @@ func crowd(t *testing.T, q *Queue, people int, while time.Duration, check func(a
 			r := pass.Receipt{Queue: "main", Visitor: fmt.Sprint("v", i+1), Ticket: queue.Ticket(i + 1), Ahead: queue.NoAhead}
 			for time.Now().Before(end) {
 				began := time.Now()
-				a, err := q.ask(t.Context(), r, began)
+				a, err := q.ask(t.Context(), r, plain(), began)
 				mu.Lock()
 				took = append(took, time.Since(began))
 				if err != nil {
@@ -218,7 +218,7 @@ func TestFault26_RedisAwayOrSlow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := &places{delay: 2 * time.Millisecond}
-				q := &Queue{Settings: queue.DefaultSettings(), View: Share(p), Reading: &stub{state: queue.State{Seq: 2000}}}
+				q := &Queue{View: Share(p), Reading: &stub{state: queue.State{Seq: 2000}}}
 				crowd(t, q, 1000, 2*time.Second, func(a answer) {
 					if !a.exact || a.ahead != int64(a.ticket)-1 {
 						t.Errorf("got %+v", a)
@@ -238,7 +238,7 @@ func TestFault26_RedisAwayOrSlow(t *testing.T) {
 
 				p.set(2*time.Millisecond, nil)
 				time.Sleep(restAfter)
-				_, err := q.ask(t.Context(), pass.Receipt{Visitor: "v1", Ticket: 1, Ahead: queue.NoAhead}, time.Now())
+				_, err := q.ask(t.Context(), pass.Receipt{Visitor: "v1", Ticket: 1, Ahead: queue.NoAhead}, plain(), time.Now())
 				require.NoError(t, err)
 				crowd(t, q, 1000, time.Second, func(a answer) {
 					if !a.exact {

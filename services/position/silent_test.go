@@ -33,7 +33,7 @@ func (noView) Place(context.Context, queue.Visitor) (queue.Moment, queue.Place, 
 // log. The position stands still; only the wait goes on, for 30 s.
 func TestASilentLogMovesNoPosition(t *testing.T) {
 	start := time.Unix(1_800_000_000, 0)
-	q := &Queue{Settings: queue.DefaultSettings(), View: noView{}, Reading: silentLog{served: 100},
+	q := &Queue{View: noView{}, Reading: silentLog{served: 100},
 		Silent: func(now time.Time) time.Duration { return now.Sub(start) }}
 	r := pass.Receipt{Queue: "main", Visitor: "v", Ticket: 5000, Ahead: queue.NoAhead}
 	for _, c := range []struct {
@@ -42,7 +42,7 @@ func TestASilentLogMovesNoPosition(t *testing.T) {
 	}{
 		{0, 41 * time.Second}, {10 * time.Second, 31 * time.Second}, {30 * time.Second, 11 * time.Second}, {time.Hour, 11 * time.Second},
 	} {
-		a, err := q.ask(context.Background(), r, start.Add(c.after))
+		a, err := q.ask(context.Background(), r, plain(), start.Add(c.after))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -157,12 +157,16 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 	if roles.Position {
 		contact := follow.NewContact(log)
 		proc.Add("contact with the log", contact)
-		queues := map[queue.ID]*position.Queue{}
+		queues, entries := map[queue.ID]*position.Queue{}, map[queue.ID]*queue.Entry{}
 		for id, set := range p.queues {
-			queues[id] = &position.Queue{Settings: set, View: views.asked(id), Reading: proc.followers[id], Silent: contact.Silent}
+			queues[id] = &position.Queue{View: views.asked(id), Reading: proc.followers[id], Silent: contact.Silent}
+			entries[id] = &queue.Entry{ID: id, Settings: set}
 		}
 		s, err := position.New(position.Config{Keys: p.keys,
-			Find: func(id queue.ID) (*position.Queue, bool) { q, ok := queues[id]; return q, ok }}, reg)
+			Find: func(id queue.ID) (*position.Queue, *queue.Entry, bool) {
+				q, ok := queues[id]
+				return q, entries[id], ok
+			}}, reg)
 		if err != nil {
 			return nil, err
 		}
