@@ -210,6 +210,22 @@ func TestEntryTokensHoldWithinTheLeeway(t *testing.T) {
 	}
 }
 
+// Who completes an admission says whose it was, which stays true when its time is over.
+func TestEntryTokensAreReadAtAnyTime(t *testing.T) {
+	k := mustKeys(t, pair("a", keyA))
+	token, err := k.SignEntry(anEntry())
+	require.NoError(t, err)
+	e, err := k.ReadEntry(token, "main")
+	require.NoError(t, err)
+	assert.Equal(t, anEntry(), e)
+	_, err = k.ReadEntry(token, "other")
+	assert.ErrorIs(t, err, ErrOtherQueue)
+	receipt, err := k.SignReceipt(aReceipt())
+	require.NoError(t, err)
+	refuse(t, append(forgeries(entryHeader, entryBody, "soonbeon-entry+jwt", entryKey(t)), forgery{"a receipt", receipt}),
+		func(s string) error { _, err := k.ReadEntry(s, "main"); return err })
+}
+
 func TestNotBeforeIsHeld(t *testing.T) {
 	k := mustKeys(t, pair("a", keyA))
 	token := forge(entryHeader, strings.Replace(entryBody, `"iat"`, `"nbf":1764471334,"iat"`, 1), entryKey(t))
