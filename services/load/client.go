@@ -27,6 +27,7 @@ type client struct {
 	timeout  time.Duration
 	enterAt  []*url.URL
 	askAt    []*url.URL
+	lotsAt   []*url.URL
 	enterFor string // the body of every enter
 }
 
@@ -37,6 +38,9 @@ func newClient(cfg Config) (*client, error) {
 		return nil, err
 	}
 	if c.askAt, err = endpoints(cfg.Position, "/queue/position", "queue="+url.QueryEscape(cfg.Queue)); err != nil {
+		return nil, err
+	}
+	if c.lotsAt, err = endpoints(cfg.Position, "/queue/draw", "queue="+url.QueryEscape(cfg.Queue)); err != nil {
 		return nil, err
 	}
 	rt := cfg.Transport
@@ -124,6 +128,11 @@ func (c *client) enter(ctx context.Context, n int, key, receipt string) answer {
 // position asks where the holder of receipt stands.
 func (c *client) position(ctx context.Context, n int, receipt string) answer {
 	return c.do(ctx, c.request(http.MethodGet, c.askAt[n%len(c.askAt)], receipt))
+}
+
+// lots asks for the draw.
+func (c *client) lots(ctx context.Context) answer {
+	return c.do(ctx, c.request(http.MethodGet, c.lotsAt[0], ""))
 }
 
 func (c *client) request(method string, u *url.URL, receipt string) *http.Request {

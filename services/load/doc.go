@@ -23,6 +23,10 @@
 // at most the total; nobody waits again after being admitted; receipts are accepted; entry tokens are genuine (with
 // Config.Keys) or at least well-formed and live (without); no second had more admissions than the rate and one batch.
 //
+// Where the target draws lots, the order is that of the numbers: what it had committed to is read before anybody enters, and every
+// number that it tells is held against the seed. Who is told that the line is over for a reason of its operators (sold out, for
+// instance), or comes when it is closed, is listed apart: that breaks no promise, and nobody has lost a place by it.
+//
 // When the target dies, visitors try again, after Retry-After or with a growing pause, until it is back or the time is
 // up. Errors of that kind are counted and shown, and are no broken invariant: an answer that never came promised
 // nothing.

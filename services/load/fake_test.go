@@ -56,11 +56,15 @@ type room struct {
 	wrongExpiry map[int64]bool
 	stranger    map[int64]bool // by ticket: a token for somebody else
 	becomes     bool           // who re-enters with a receipt becomes somebody else
+
+	day // what its operators do
 }
 
 type person struct {
 	id         string
 	ticket     int64
+	number     int64 // that it drew; 0: none
+	ended      bool
 	polls      int
 	shown      int
 	admittedMs int64
@@ -94,6 +98,8 @@ func (r *room) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	switch {
 	case req.URL.Path == "/queue/enter" && req.Method == http.MethodPost:
 		r.serveEnter(w, req)
+	case req.URL.Path == "/queue/draw" && req.Method == http.MethodGet:
+		r.serveDraw(w)
 	case req.URL.Path == "/queue/position" && req.Method == http.MethodGet:
 		r.servePosition(w, req)
 	default:
@@ -108,6 +114,9 @@ func (r *room) advance(now time.Time) {
 	}
 	for next := r.tick.Add(100 * time.Millisecond); !next.After(now); next = next.Add(100 * time.Millisecond) {
 		r.tick = next
+		if !r.opened(next) {
+			continue
+		}
 		r.carry = math.Min(r.carry, 1) + r.rate/10
 		n := math.Floor(r.carry)
 		if r.burstAt > 0 && r.served >= r.burstAt {
@@ -116,6 +125,7 @@ func (r *room) advance(now time.Time) {
 		}
 		r.carry -= math.Min(n, r.carry)
 		r.admit(int(n), next)
+		r.end()
 	}
 }
 
@@ -126,7 +136,7 @@ func (r *room) admit(n int, at time.Time) {
 			stay = append(stay, r.line[i:]...)
 			break
 		}
-		r.served = p.ticket
+		r.served = p.counts()
 		if r.lose[p.ticket] {
 			stay = append(stay, p)
 			continue
@@ -142,6 +152,10 @@ func (r *room) serveEnter(w http.ResponseWriter, req *http.Request) {
 	var body struct{ Queue string }
 	if json.NewDecoder(req.Body).Decode(&body) != nil || body.Queue != "main" || key == "" {
 		problem(w, 400, "body_malformed")
+		return
+	}
+	if r.closedAt > 0 && r.seq >= r.closedAt {
+		problem(w, 410, "queue_closed")
 		return
 	}
 	r.seq++
@@ -180,7 +194,7 @@ func (r *room) serveEnter(w http.ResponseWriter, req *http.Request) {
 				break
 			}
 		}
-		p.ticket = r.seq
+		p.ticket, p.number = r.seq, 0
 		r.line = append(r.line, p)
 	}
 	r.byKey[key] = id
@@ -218,6 +232,8 @@ func (r *room) servePosition(w http.ResponseWriter, req *http.Request) {
 	switch {
 	case r.refuse[p.ticket]:
 		problem(w, 401, "credential_invalid")
+	case p.ended:
+		reply(w, 200, map[string]any{"state": "over", "reason": "sold_out"})
 	case r.over[p.ticket]:
 		reply(w, 200, map[string]any{"state": "over", "reason": "expired"})
 	case p.admittedMs > 0 && (p.shown == 0 || !r.waitAgain[p.ticket]):
@@ -229,7 +245,7 @@ func (r *room) servePosition(w http.ResponseWriter, req *http.Request) {
 }
 
 func (r *room) serveToken(w http.ResponseWriter, p *person) {
-	e := pass.Entry{Queue: "main", Visitor: p.id, Ticket: queue.Ticket(p.ticket), AdmittedMs: p.admittedMs}
+	e := pass.Entry{Queue: "main", Visitor: p.id, Ticket: queue.Ticket(p.counts()), AdmittedMs: p.admittedMs}
 	e.AdmittedMs -= r.late[p.ticket].Milliseconds()
 	if r.readmit[p.ticket] {
 		e.AdmittedMs += int64(p.shown-1) * 100
@@ -281,6 +297,7 @@ func (r *room) serveWaiting(w http.ResponseWriter, p *person) {
 	}
 	place := map[string]any{"state": "waiting", "position": at, "ahead": at - 1, "behind": total - at, "total": total,
 		"ticket": ticket, "nowServing": r.served, "retryAfterMs": after, "precision": "exact", "receipt": receipt}
+	r.tell(place, p)
 	if r.noWait[p.ticket] {
 		delete(place, "retryAfterMs")
 	}

@@ -6,18 +6,19 @@ import (
 	"slices"
 )
 
-// judgeTwice finds tickets that let in more than one visitor.
-func judgeTwice(byTicket []admission, breach func(invariant, format string, a ...any)) {
+// judgeTwice finds tickets, or numbers, that let in more than one visitor.
+func judgeTwice(byTicket []admission, what string, breach func(invariant, format string, a ...any)) {
 	for i := 1; i < len(byTicket); i++ {
 		if a, b := byTicket[i-1], byTicket[i]; a.ticket == b.ticket {
-			breach(brokenTwice, "ticket %d admitted visitors %d and %d of this run", a.ticket, a.visitor, b.visitor)
+			breach(brokenTwice, "%s %d admitted visitors %d and %d of this run", what, a.ticket, a.visitor, b.visitor)
 		}
 	}
 }
 
 // judgeOrder finds who was admitted in a later batch than somebody with a later ticket. A lower ticket was in the log
-// first, so it was acknowledged, or could have been, before the later one was written; people of one batch are equal.
-func judgeOrder(byTicket []admission, breach func(invariant, format string, a ...any)) Order {
+// first, so it was acknowledged, or could have been, before the later one was written; people of one batch are equal. Where
+// lots were drawn it goes by the numbers, and what says so.
+func judgeOrder(byTicket []admission, what string, breach func(invariant, format string, a ...any)) Order {
 	o := Order{Compared: len(byTicket), Kept: true}
 	example := ""
 	var first admission // of all with a later ticket, the earliest admitted
@@ -30,8 +31,8 @@ func judgeOrder(byTicket []admission, breach func(invariant, format string, a ..
 			o.Kept = false
 			o.Passed++
 			// Going down, so the last example is that of the lowest ticket.
-			example = fmt.Sprintf("ticket %d was admitted %d ms after ticket %d (visitors %d and %d of this run)",
-				a.ticket, a.admittedMs-first.admittedMs, first.ticket, a.visitor, first.visitor)
+			example = fmt.Sprintf("%s %d was admitted %d ms after %s %d (visitors %d and %d of this run)",
+				what, a.ticket, a.admittedMs-first.admittedMs, what, first.ticket, a.visitor, first.visitor)
 		}
 	}
 	o.First = example

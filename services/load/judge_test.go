@@ -22,7 +22,7 @@ func batches(atMs ...int64) []admission {
 }
 
 func TestOrderPeopleOfOneBatchAreEqual(t *testing.T) {
-	o := judgeOrder(batches(100, 100, 100, 200, 200), noBreach(t))
+	o := judgeOrder(batches(100, 100, 100, 200, 200), "ticket", noBreach(t))
 	if !o.Kept || o.Compared != 5 || o.First != "" {
 		t.Errorf("%+v", o)
 	}
@@ -30,7 +30,7 @@ func TestOrderPeopleOfOneBatchAreEqual(t *testing.T) {
 
 func TestOrderNamesTheLowestTicketThatWasPassed(t *testing.T) {
 	n := 0
-	o := judgeOrder(batches(100, 300, 200, 200, 500, 400), func(inv, _ string, _ ...any) { n++ })
+	o := judgeOrder(batches(100, 300, 200, 200, 500, 400), "ticket", func(inv, _ string, _ ...any) { n++ })
 	if o.Kept || o.Passed != 2 || n != 2 || !strings.HasPrefix(o.First, "ticket 2 was admitted 100 ms after ticket 3 ") {
 		t.Errorf("%+v, %d", o, n)
 	}
@@ -49,7 +49,7 @@ func TestOrderAgreesWithAllPairs(t *testing.T) {
 				passed++
 			}
 		}
-		if o := judgeOrder(all, func(string, string, ...any) {}); o.Passed != passed || o.Kept != (passed == 0) {
+		if o := judgeOrder(all, "ticket", func(string, string, ...any) {}); o.Passed != passed || o.Kept != (passed == 0) {
 			t.Fatalf("%+v, want %d of %v", o, passed, all)
 		}
 	}

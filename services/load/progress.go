@@ -134,11 +134,11 @@ func (v view) line() string {
 		thousands(v.admitted), thousands(int64(v.admitting+0.5)), v.left(), v.trouble())
 }
 
-func (v view) waiting() int64 { return v.accepted - v.admitted - v.lost }
+func (v view) waiting() int64 { return v.accepted - v.admitted - v.lost - v.ended }
 
 // left reckons the time until the last one is in; it says nothing before it knows.
 func (v view) left() string {
-	remaining := v.visitors - v.admitted - v.lost - v.refused
+	remaining := v.visitors - v.admitted - v.lost - v.refused - v.closed - v.ended
 	if v.admitting <= 0 || remaining <= 0 {
 		return ""
 	}

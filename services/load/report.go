@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -13,22 +14,26 @@ import (
 
 // Report is what a run found out. Its JSON form has the fields below and "ok".
 type Report struct {
-	Queue     string        `json:"queue"`
-	Visitors  int64         `json:"visitors"`
-	Accepted  int64         `json:"accepted"`  // visitors acknowledged with a ticket
-	Admitted  int64         `json:"admitted"`  // visitors with a good entry token
-	Lost      int64         `json:"lost"`      // acknowledged, and certainly never admitted
-	Waiting   int64         `json:"waiting"`   // acknowledged, and still in line when the run was cut short
-	Refused   int64         `json:"refused"`   // told that they may not enter
-	Unknown   int64         `json:"unknown"`   // not acknowledged when the run was cut short
-	Refreshed int64         `json:"refreshed"` // entered a second time
-	Rechecked int64         `json:"rechecked"` // asked once more after being admitted
-	Verified  bool          `json:"verified"`  // entry tokens were checked with the keys
-	Cut       string        `json:"cut"`       // "" when everybody's story ended; "timeout" or "interrupted"
-	Elapsed   time.Duration `json:"-"`
-	ElapsedMs int64         `json:"elapsedMs"`
+	Queue     string           `json:"queue"`
+	Visitors  int64            `json:"visitors"`
+	Accepted  int64            `json:"accepted"`  // visitors acknowledged with a ticket
+	Admitted  int64            `json:"admitted"`  // visitors with a good entry token
+	Lost      int64            `json:"lost"`      // acknowledged, and certainly never admitted
+	Waiting   int64            `json:"waiting"`   // acknowledged, and still in line when the run was cut short
+	Ended     int64            `json:"ended"`     // acknowledged, and told that the line is over, for a reason of its operators
+	EndedBy   map[string]int64 `json:"endedBy"`   // reason → how many of them
+	Closed    int64            `json:"closed"`    // came when nobody was taken into the line
+	Refused   int64            `json:"refused"`   // told that they may not enter, for another reason
+	Unknown   int64            `json:"unknown"`   // not acknowledged when the run was cut short
+	Refreshed int64            `json:"refreshed"` // entered a second time
+	Rechecked int64            `json:"rechecked"` // asked once more after being admitted
+	Verified  bool             `json:"verified"`  // entry tokens were checked with the keys
+	Cut       string           `json:"cut"`       // "" when everybody's story ended; "timeout" or "interrupted"
+	Elapsed   time.Duration    `json:"-"`
+	ElapsedMs int64            `json:"elapsedMs"`
 
 	Order  Order        `json:"order"`
+	Draw   *Draw        `json:"draw"` // null: lots were not drawn
 	Rate   Rate         `json:"rate"`
 	Errors []ErrorCount `json:"errors"` // most frequent first
 	Broken []Breach     `json:"broken"` // by name
@@ -42,7 +47,17 @@ type Report struct {
 	Late           Latency  `json:"late"` // how much later than meant this program itself sent a request
 }
 
-// Order says whether admissions went by tickets.
+// Draw says whether the target kept to its draw.
+type Draw struct {
+	Seed      string `json:"seed"`
+	First     int64  `json:"first"` // tickets that drew
+	Last      int64  `json:"last"`
+	Committed bool   `json:"committed"` // a commitment was read before the draw
+	Checked   int64  `json:"checked"`   // numbers that were told
+	Differs   int64  `json:"differs"`
+}
+
+// Order says whether admissions went by tickets, and where lots were drawn by the numbers.
 type Order struct {
 	Kept     bool   `json:"kept"`
 	Compared int    `json:"compared"`
@@ -79,25 +94,29 @@ type Breach struct {
 const (
 	ExitOK         = 0
 	ExitBroken     = 1 // an invariant was broken
-	ExitIncomplete = 3 // nothing was broken, but not everybody got in: cut short, or refused
+	ExitIncomplete = 3 // nothing was broken, but not everybody got in: cut short, refused, or the line was closed or ended
 )
 
 func (r *run) report(cut string, elapsed time.Duration) *Report {
 	t := r.tally
-	byTicket := sortedByTicket(t.admissions)
-	judgeTwice(byTicket, t.breach)
-	order := judgeOrder(byTicket, t.breach)
+	byTicket, draw, what := sortedByTicket(t.admissions), r.lots.report(), "ticket"
+	if draw != nil {
+		what = "number"
+	}
+	judgeTwice(byTicket, what, t.breach)
+	order := judgeOrder(byTicket, what, t.breach)
 	rate := judgeRate(measureRate(t.admissions), r.cfg.ExpectRate, r.cfg.ExpectBatch, t.breach)
 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	rep := &Report{
 		Queue: r.cfg.Queue, Visitors: int64(r.cfg.Visitors),
-		Accepted: t.accepted, Admitted: t.admitted, Lost: t.lost, Waiting: t.accepted - t.admitted - t.lost,
-		Refused: t.refused, Unknown: int64(r.cfg.Visitors) - t.accepted - t.refused,
+		Accepted: t.accepted, Admitted: t.admitted, Lost: t.lost, Waiting: t.accepted - t.admitted - t.lost - t.endedLocked(),
+		Ended: t.endedLocked(), EndedBy: maps.Clone(t.ended), Closed: t.closed,
+		Refused: t.refused, Unknown: int64(r.cfg.Visitors) - t.accepted - t.refused - t.closed,
 		Refreshed: t.refreshed, Rechecked: t.rechecked, Verified: r.checker.keys != nil,
 		Cut: cut, Elapsed: elapsed, ElapsedMs: elapsed.Milliseconds(),
-		Order: order, Rate: rate, Errors: []ErrorCount{}, Broken: []Breach{},
+		Order: order, Draw: draw, Rate: rate, Errors: []ErrorCount{}, Broken: []Breach{},
 		EnterPerSecond: t.enterRateLocked(),
 		Enter:          t.enter.Latency(), Position: t.position.Latency(), Late: t.late.Latency(),
 		Polls: t.polls, Approximate: t.approximate,
@@ -177,6 +196,9 @@ func (r *Report) Text() string {
 	if r.Lost > 0 {
 		row("lost", thousands(r.Lost), "acknowledged, and will never get in")
 	}
+	if r.Ended > 0 {
+		row("ended", thousands(r.Ended), "told that the line is over: %s", byReason(r.EndedBy))
+	}
 	switch {
 	case r.Order.Compared < 2:
 		row("order", "unknown", "fewer than two admissions to compare")
@@ -184,6 +206,14 @@ func (r *Report) Text() string {
 		row("order", "kept", "no one passed anyone (%s compared)", thousands(int64(r.Order.Compared)))
 	default:
 		row("order", "BROKEN", "%s of %s were passed; first: %s", thousands(int64(r.Order.Passed)), thousands(int64(r.Order.Compared)), r.Order.First)
+	}
+	if d := r.Draw; d != nil {
+		committed := "nobody looked for a commitment before it"
+		if d.Committed {
+			committed = "by the seed that was committed to"
+		}
+		held := map[bool]string{true: "kept", false: "BROKEN"}[d.Differs == 0]
+		row("draw", held, "%s numbers were told of tickets %d to %d (%s), seed %s", thousands(d.Checked), d.First, d.Last, committed, d.Seed)
 	}
 	r.rateRow(row)
 	row("enter", thousands(int64(math.Round(r.EnterPerSecond)))+"/s", "%s", percentiles(r.Enter))
@@ -216,22 +246,22 @@ func (r *Report) Text() string {
 	case ExitOK:
 		row("held", "everything", "that was promised to %s visitors, in %s", thousands(r.Visitors), duration(r.Elapsed))
 	case ExitIncomplete:
-		row("incomplete", "", "nothing was seen broken, but only %s of %s got in", thousands(r.Admitted), thousands(r.Visitors))
+		row("incomplete", "", "nothing was seen broken, but only %s of %s got in%s", thousands(r.Admitted), thousands(r.Visitors), semicolon(r.sentAway()))
 	}
 	return b.String()
 }
 
 func (r *Report) acceptedRow(row func(string, string, string, ...any)) {
-	missing := ""
-	if r.Refused > 0 {
-		missing = thousands(r.Refused) + " were refused"
-	}
-	if r.Unknown > 0 {
-		if missing != "" {
-			missing += ", "
+	var parts []string
+	for _, m := range []struct {
+		n    int64
+		what string
+	}{{r.Closed, "came when it was closed"}, {r.Refused, "were refused"}, {r.Unknown, "got no acknowledgement"}} {
+		if m.n > 0 {
+			parts = append(parts, thousands(m.n)+" "+m.what)
 		}
-		missing += thousands(r.Unknown) + " got no acknowledgement"
 	}
+	missing := strings.Join(parts, ", ")
 	switch {
 	case missing == "":
 		row("accepted", thousands(r.Accepted), "every one acknowledged by the log")
@@ -241,6 +271,26 @@ func (r *Report) acceptedRow(row func(string, string, string, ...any)) {
 	if r.Refreshed > 0 {
 		row("", "", "%s of them entered a second time", thousands(r.Refreshed))
 	}
+}
+
+// sentAway says who did not get in because the operators had ended or closed the line.
+func (r *Report) sentAway() string {
+	var parts []string
+	if r.Ended > 0 {
+		parts = append(parts, thousands(r.Ended)+" were told that it is over")
+	}
+	if r.Closed > 0 {
+		parts = append(parts, thousands(r.Closed)+" came when it was closed")
+	}
+	return strings.Join(parts, ", ")
+}
+
+func byReason(counts map[string]int64) string {
+	var parts []string
+	for _, why := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%s %s", why, thousands(counts[why])))
+	}
+	return strings.Join(parts, ", ")
 }
 
 func (r *Report) stillWaiting() string {

@@ -25,6 +25,7 @@ type run struct {
 	checker  checker
 	schedule *schedule
 	tally    *tally
+	lots     *lots
 	start    time.Time
 }
 
@@ -56,6 +57,8 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (*Report, error) {
 	if err := r.client.knock(ctx); err != nil {
 		return nil, err
 	}
+	r.lots = &lots{ask: r.client.lots, breach: r.tally.breach, queue: queue.ID(cfg.Queue)}
+	r.lots.drawn(ctx) // what is committed to is known before anybody enters
 
 	watched := out
 	if cfg.JSON {

@@ -9,12 +9,12 @@ import (
 
 // admission is what an entry token says of one visitor of this run.
 type admission struct {
-	visitor    int // its number in this run
-	ticket     int64
+	visitor    int   // its number in this run
+	ticket     int64 // or the number that it drew
 	admittedMs int64
 }
 
-// mark says that by the time at, somebody with this ticket had been admitted.
+// mark says that by the time at, somebody with this ticket, or number, had been admitted.
 type mark struct {
 	ticket int64
 	at     time.Time
@@ -34,6 +34,7 @@ const (
 	brokenTicket   = "ticket_changed"         // another ticket than the one acknowledged
 	brokenIdentity = "identity_changed"       // entering again with a receipt, as somebody else
 	brokenAnswer   = "answer_malformed"       // a success without what the contract promises
+	brokenDraw     = "draw_differs"           // a number that the seed does not give, or a seed that was not committed to
 	brokenRate     = "rate_exceeded"          // more in a second than the rate and one batch
 )
 
@@ -52,6 +53,8 @@ type tally struct {
 	admitted    int64
 	lost        int64
 	refused     int64
+	closed      int64
+	ended       map[string]int64 // by reason
 	refreshed   int64
 	polls       int64
 	approximate int64
@@ -67,6 +70,7 @@ type tally struct {
 func newTally(visitors int) *tally {
 	return &tally{
 		errors:     map[[2]string]int64{},
+		ended:      map[string]int64{},
 		broken:     map[string]*Breach{},
 		admissions: make([]admission, 0, visitors),
 		byVisitor:  make(map[string]int, visitors),
@@ -104,6 +108,23 @@ func (t *tally) count(n *int64) {
 	t.mu.Lock()
 	*n++
 	t.mu.Unlock()
+}
+
+// end notes that somebody was told that the line is over, for a reason of its operators.
+func (t *tally) end(reason string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, known := t.ended[reason]; !known && len(t.ended) >= maxKinds {
+		reason = "other"
+	}
+	t.ended[reason]++
+}
+
+func (t *tally) endedLocked() (n int64) {
+	for _, of := range t.ended {
+		n += of
+	}
+	return n
 }
 
 // acknowledge notes an entry's ticket, told at now. An id or a ticket that another visitor of this run holds is a breach: they
@@ -167,13 +188,13 @@ func (t *tally) enterRateLocked() float64 {
 
 // glance is what the progress shows.
 type glance struct {
-	accepted, admitted, lost, refused, errors, broken int64
+	accepted, admitted, lost, refused, closed, ended, errors, broken int64
 }
 
 func (t *tally) glance() glance {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	g := glance{accepted: t.accepted, admitted: t.admitted, lost: t.lost, refused: t.refused}
+	g := glance{accepted: t.accepted, admitted: t.admitted, lost: t.lost, refused: t.refused, closed: t.closed, ended: t.endedLocked()}
 	for _, n := range t.errors {
 		g.errors += n
 	}

@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -92,6 +93,19 @@ func (r *run) enter(ctx context.Context, v *visitor) {
 		r.schedule.later(v, now)
 		return
 	}
+	if a.status == http.StatusGone && a.code() == "queue_closed" {
+		if v.loose && !again { // an earlier try may have been written, and nobody can tell now
+			r.tally.failed("enter", a.kind())
+		}
+		if again { // it still has its place
+			v.step, v.key, v.attempt = waiting, "", 0
+			r.schedule.later(v, now.Add(firstPause))
+			return
+		}
+		r.tally.count(&r.tally.closed)
+		r.schedule.end()
+		return
+	}
 	if a.status != http.StatusAccepted {
 		r.tally.failed("enter", a.kind())
 		v.loose = v.loose || a.lost()
@@ -144,6 +158,11 @@ type place struct {
 	Ahead        *int64 `json:"ahead"`
 	Total        *int64 `json:"total"`
 	Ticket       *int64 `json:"ticket"`
+	Number       *int64 `json:"number"`
+	Order        string `json:"order"`
+	OpensIn      *int64 `json:"opensInSeconds"`
+	ETA          *int64 `json:"etaSeconds"`
+	Paused       bool   `json:"paused"`
 	RetryAfterMs int64  `json:"retryAfterMs"`
 	Precision    string `json:"precision"`
 	Receipt      string `json:"receipt"`
@@ -174,12 +193,17 @@ func (r *run) ask(ctx context.Context, v *visitor) {
 	}
 	switch p.State {
 	case "admitted":
-		r.admitted(v, p, now)
+		r.admitted(ctx, v, p, a, now)
 	case "waiting":
-		r.waits(v, p, sent, now)
+		r.waits(ctx, v, p, sent, now)
 	case "over":
 		if v.step == rechecking {
 			r.rechecked(v) // the grant may have ended meanwhile
+			return
+		}
+		if endedBy(p.Reason) {
+			r.tally.end(p.Reason)
+			r.schedule.end()
 			return
 		}
 		r.lose(v, brokenLost, "visitor %d, ticket %d: the target says that its wait is over (%.20q), and it was never told to go in", v.number, v.ticket, p.Reason)
@@ -187,6 +211,15 @@ func (r *run) ask(ctx context.Context, v *visitor) {
 		r.tally.breach(brokenAnswer, "visitor %d, ticket %d: a position without a known state", v.number, v.ticket)
 		r.notTold(v, a, now)
 	}
+}
+
+// endedBy says that a wait is over for a reason of the queue's operators, and not of the visitor's own.
+func endedBy(reason string) bool {
+	switch reason {
+	case "", "expired", "left", "released":
+		return false
+	}
+	return queue.CheckWhy(reason) == nil
 }
 
 // notTold goes on after a position answer of no use.
@@ -216,7 +249,7 @@ func (r *run) lose(v *visitor, invariant, format string, args ...any) {
 	r.schedule.end()
 }
 
-func (r *run) waits(v *visitor, p place, sent, now time.Time) {
+func (r *run) waits(ctx context.Context, v *visitor, p place, sent, now time.Time) {
 	if v.step == rechecking {
 		r.tally.breach(brokenAfter, "visitor %d, ticket %d: waits again after it was admitted", v.number, v.ticket)
 		r.rechecked(v)
@@ -226,13 +259,14 @@ func (r *run) waits(v *visitor, p place, sent, now time.Time) {
 		r.tally.count(&r.tally.approximate)
 	}
 	r.checkPlace(v, p)
+	number, known := r.number(ctx, v, p)
 	if p.Receipt != "" {
 		v.receipt = p.Receipt
 	}
 	v.attempt = 0
-	if m, ok := r.tally.passedAt(v.ticket); ok && sent.Sub(m.at) >= r.cfg.Patience {
-		r.lose(v, brokenPassed, "visitor %d still waits with ticket %d, %v after ticket %d was admitted",
-			v.number, v.ticket, sent.Sub(m.at).Round(time.Millisecond), m.ticket)
+	if m, ok := r.tally.passedAt(number); ok && known && sent.Sub(m.at) >= r.cfg.Patience {
+		r.lose(v, brokenPassed, "visitor %d still waits with %s, %v after %d was admitted",
+			v.number, named(v.ticket, number), sent.Sub(m.at).Round(time.Millisecond), m.ticket)
 		return
 	}
 	if v.refresh {
@@ -241,9 +275,42 @@ func (r *run) waits(v *visitor, p place, sent, now time.Time) {
 	r.schedule.later(v, now.Add(afterMs(p.RetryAfterMs)))
 }
 
+// number is what counts in the place of v's ticket, where that can be known; it is checked where it was told.
+func (r *run) number(ctx context.Context, v *visitor, p place) (n int64, known bool) {
+	d, settled := r.lots.peek()
+	if !settled && p.Number != nil { // lots were drawn, and nobody here has asked since
+		d, settled = r.lots.drawn(ctx)
+	}
+	if !settled {
+		return 0, false
+	}
+	ticket := v.ticket
+	if p.Ticket != nil {
+		ticket = *p.Ticket
+	}
+	if p.Number != nil {
+		r.lots.check(d, v.number, ticket, *p.Number)
+	}
+	// Where an earlier ticket may count, its number is any.
+	return int64(d.Number(queue.Ticket(ticket))), !v.loose || !d.Drawn(queue.Ticket(ticket))
+}
+
+func named(ticket, number int64) string {
+	if ticket == number {
+		return fmt.Sprintf("ticket %d", ticket)
+	}
+	return fmt.Sprintf("ticket %d (number %d)", ticket, number)
+}
+
 func (r *run) checkPlace(v *visitor, p place) {
 	if p.RetryAfterMs < 1 {
 		r.tally.breach(brokenAnswer, "visitor %d, ticket %d: told to wait, and not for how long (retryAfterMs)", v.number, v.ticket)
+	}
+	if p.Paused && p.ETA != nil {
+		r.tally.breach(brokenAnswer, "visitor %d, ticket %d: told that the queue is paused, and how long the wait is", v.number, v.ticket)
+	}
+	if p.Position == nil && p.Order == queue.ByDraw.String() && p.OpensIn != nil {
+		return // nobody has a place before the lots are drawn
 	}
 	if p.Position == nil {
 		r.tally.breach(brokenAnswer, "visitor %d, ticket %d: told to wait, and not where (position)", v.number, v.ticket)
@@ -267,7 +334,7 @@ func (r *run) checkPlace(v *visitor, p place) {
 	}
 }
 
-func (r *run) admitted(v *visitor, p place, now time.Time) {
+func (r *run) admitted(ctx context.Context, v *visitor, p place, a answer, now time.Time) {
 	e, err := r.checker.entry(p.Token, now)
 	if err == nil && e.Visitor != v.id {
 		err = errOtherVisitor
@@ -290,8 +357,22 @@ func (r *run) admitted(v *visitor, p place, now time.Time) {
 		r.lose(v, brokenToken, "visitor %d, ticket %d: %v", v.number, v.ticket, err)
 		return
 	}
-	if t := int64(e.Ticket); t != v.ticket && t != v.first && (!v.loose || t > v.ticket) {
-		r.tally.breach(brokenTicket, "visitor %d: ticket %d was acknowledged, and it was admitted with %d", v.number, v.ticket, t)
+	d, settled := r.lots.drawn(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	if !settled && v.attempt < maxRefusals { // a node that has not read of the draw yet
+		r.tryAgain(v, a, now)
+		return
+	}
+	if !settled && r.lots.promised() {
+		r.tally.breach(brokenDraw, "visitor %d, ticket %d: let in, and the target shows no draw", v.number, v.ticket)
+	}
+	if d.Drawn(e.Ticket) && v.ticket <= int64(d.At) && !v.loose && v.first == v.ticket {
+		r.lots.check(d, v.number, v.ticket, int64(e.Ticket))
+	}
+	if t := int64(d.Ticket(e.Ticket)); t != v.ticket && t != v.first && (!v.loose || t > v.ticket) {
+		r.tally.breach(brokenTicket, "visitor %d: ticket %d was acknowledged, and it was admitted with %s", v.number, v.ticket, named(t, int64(e.Ticket)))
 	}
 	v.entry, v.attempt = e, 0
 	r.tally.admit(admission{v.number, int64(e.Ticket), e.AdmittedMs}, now)
