@@ -6,8 +6,10 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/soonbeon/soonbeon/pkg/line"
 	"github.com/soonbeon/soonbeon/pkg/pass"
 	"github.com/soonbeon/soonbeon/pkg/queue"
+	"github.com/soonbeon/soonbeon/services/httpapi"
 )
 
 // Identity says who may be a visitor.
@@ -31,23 +33,29 @@ func ParseIdentity(s string) (Identity, error) {
 	return Anonymous, fmt.Errorf("identity is anonymous or signed, not %.40q", s)
 }
 
-// Queues knows which queues there are. It is asked on every request, from many goroutines.
+// Queues knows which queues there are, and what operators say of them at the moment. It is asked on every request, from many
+// goroutines; what it returns is not changed by anybody. *catalog.Follower is one.
 type Queues interface {
-	Known(id queue.ID) bool
+	Get(id queue.ID) (*queue.Entry, bool)
 }
 
-// Only knows the queues that it was made of.
-func Only(ids ...queue.ID) Queues {
-	known := make(fixed, len(ids))
+// Fixed are queues that don't change while the process runs.
+type Fixed map[queue.ID]*queue.Entry
+
+// Get finds a queue.
+func (f Fixed) Get(id queue.ID) (*queue.Entry, bool) {
+	e, ok := f[id]
+	return e, ok
+}
+
+// Only are queues of which nothing is said but their ids.
+func Only(ids ...queue.ID) Fixed {
+	f := make(Fixed, len(ids))
 	for _, id := range ids {
-		known[id] = true
+		f[id] = &queue.Entry{ID: id, Settings: queue.DefaultSettings()}
 	}
-	return known
+	return f
 }
-
-type fixed map[queue.ID]bool
-
-func (f fixed) Known(id queue.ID) bool { return f[id] }
 
 // MinIDSecret is the shortest Config.IDSecret, in bytes.
 const MinIDSecret = 32
@@ -66,8 +74,6 @@ type Config struct {
 	// change gets two places.
 	IDSecret []byte
 
-	Polling []queue.PollStep // when to ask for the position; default queue.DefaultPolling
-
 	// Position estimates where the holder of a ticket stands, for the first retryAfterMs only. It must be fast. Default:
 	// the ticket, which is never below the position.
 	Position func(id queue.ID, ticket queue.Ticket) int64
@@ -75,6 +81,13 @@ type Config struct {
 	// Trouble is why nothing may be written to a queue's log: it was trimmed, cut short, or made anew, and what an operator
 	// decides may put what is written now at risk. nil, or a nil answer: all is well.
 	Trouble func(id queue.ID) error
+
+	// Sites are who may complete an admission: the sites behind the gates. nil: nobody.
+	Sites *httpapi.Credentials
+
+	// Grant tells what became of a visitor's latest admission, as far as this process has read the log; *follow.Follower has it.
+	// It saves records that would change nothing. nil: nothing is known.
+	Grant func(id queue.ID, v queue.Visitor, now time.Time) (queue.Grant, line.GrantState)
 
 	AckTimeout time.Duration    // how long the log may take to acknowledge; default 2.7 s, MaxAckTimeout at the most
 	Rand       func() float64   // uniform in [0, 1), from many goroutines; for jitter; default math/rand
@@ -100,14 +113,13 @@ func (c Config) withDefaults() (Config, error) {
 	default:
 		bad("identity is anonymous or signed")
 	}
-	if c.Polling == nil {
-		c.Polling = queue.DefaultPolling()
-	}
-	if len(c.Polling) == 0 {
-		bad("polling table is empty")
-	}
 	if c.Position == nil {
 		c.Position = func(_ queue.ID, ticket queue.Ticket) int64 { return int64(ticket) }
+	}
+	if c.Grant == nil {
+		c.Grant = func(queue.ID, queue.Visitor, time.Time) (queue.Grant, line.GrantState) {
+			return queue.Grant{}, line.NoGrant
+		}
 	}
 	if c.AckTimeout == 0 {
 		c.AckTimeout = 2700 * time.Millisecond

@@ -1,4 +1,5 @@
-// Package enter takes people into a queue, and out of it: POST /queue/enter and POST /queue/leave.
+// Package enter takes people into a queue, and out of it: POST /queue/enter and POST /queue/leave, and lets the site say that
+// somebody whom it let in is done: POST /queue/complete.
 //
 // It decides who asks and what is written; the log decides the rest. It keeps nothing between two requests, so any number
 // of nodes may run, and a visitor may be served by another one each time.
@@ -9,6 +10,12 @@
 //	nobody, but an Idempotency-Key (mode anonymous)     made from queue and key, so that a retry is the same visitor
 //	nobody at all (mode anonymous)                      a fresh one
 //	a live entry token of this queue, as Bearer         nothing is written: 200 admitted
+//
+// Completing is the site's: it shows a credential of its own, and the entry token that it was shown. The record names the
+// admission, so asking again, or late, or for an admission that was followed by another, can free no other slot.
+//
+// A queue that takes nobody in is 410 with the reason, for retransmissions too. A token of an earlier queue of the same name is
+// refused as if it were forged.
 //
 // What it promises: a 2xx that accepts is sent only after the broker's acknowledgement, and nothing is written for a
 // request that is answered by a 4xx. An id in a body or in a URL is never a credential. The raw Idempotency-Key is neither
@@ -21,6 +28,7 @@
 // A cookie that no longer holds is answered by 401 and not forgotten: a node that lacks a key must not make browsers
 // throw their places away. POST /queue/leave is the way to be rid of it.
 //
-// What it leaves out: whether the queue is open, limits for each address (a proxy's), and what a queue's settings may
-// change about identity. docs/decisions/0002-idempotent-first-entry.md tells why visitors are made from keys.
+// What it leaves out: whether the queue is open yet (people may enter before), limits for each address (a proxy's), and what a
+// queue's settings may change about identity. Entries that race with the closing of a queue may still be written, and then
+// wait like others, or take no place where the line was ended. docs/decisions/0002-idempotent-first-entry.md tells why visitors are made from keys.
 package enter

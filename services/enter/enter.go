@@ -18,13 +18,13 @@ type asker struct {
 
 // decideEntry says who enters and what is to be written. It reads the request's header and writes nothing. The error is a
 // *httpapi.Problem.
-func (s *Service) decideEntry(r *http.Request, id queue.ID) (asker, queue.Record, error) {
+func (s *Service) decideEntry(r *http.Request, e *queue.Entry) (asker, queue.Record, error) {
 	key, err := idempotencyKey(r.Header["Idempotency-Key"])
 	if err != nil {
 		return asker{}, queue.Record{}, err
 	}
 	asBearer := len(r.Header["Authorization"]) > 0 // an entry token counts so alone; the cookie is for receipts
-	who, source, err := httpapi.Authenticate(r, id, func(token string) (asker, error) { return s.identify(token, id, asBearer) })
+	who, source, err := httpapi.Authenticate(r, e.ID, func(token string) (asker, error) { return s.identify(token, e, asBearer) })
 	switch {
 	case err == nil && who.admitted:
 		return who, queue.Record{}, nil
@@ -35,7 +35,7 @@ func (s *Service) decideEntry(r *http.Request, id queue.ID) (asker, queue.Record
 	case source != httpapi.FromNowhere:
 		return asker{}, queue.Record{}, err
 	default:
-		if who.visitor, err = s.newcomer(id, key); err != nil {
+		if who.visitor, err = s.newcomer(e.ID, key); err != nil {
 			return asker{}, queue.Record{}, err
 		}
 	}
@@ -57,8 +57,8 @@ func (s *Service) newcomer(id queue.ID, key string) (queue.Visitor, error) {
 }
 
 // decideLeave says who leaves. An entry token is none of those who wait, so it is no credential here.
-func (s *Service) decideLeave(r *http.Request, id queue.ID) (queue.Record, httpapi.Source, error) {
-	who, source, err := httpapi.Authenticate(r, id, func(token string) (asker, error) { return s.identify(token, id, false) })
+func (s *Service) decideLeave(r *http.Request, e *queue.Entry) (queue.Record, httpapi.Source, error) {
+	who, source, err := httpapi.Authenticate(r, e.ID, func(token string) (asker, error) { return s.identify(token, e, false) })
 	if err != nil {
 		return queue.Record{}, source, err
 	}
@@ -67,8 +67,11 @@ func (s *Service) decideLeave(r *http.Request, id queue.ID) (queue.Record, httpa
 
 // identify says whom a token stands for. The kinds of token can't be taken for one another, so the order is by how often
 // they come.
-func (s *Service) identify(token string, id queue.ID, entryCounts bool) (asker, error) {
-	receipt, err := s.keys.VerifyReceipt(token, id)
+func (s *Service) identify(token string, e *queue.Entry, entryCounts bool) (asker, error) {
+	receipt, err := s.keys.VerifyReceipt(token, e.ID)
+	if err == nil && earlier(receipt.Made, e) {
+		return asker{}, httpapi.Problemf(httpapi.CredentialInvalid, "the receipt is of an earlier queue of this name, which was deleted; enter anew without it")
+	}
 	if err == nil {
 		return asker{visitor: receipt.Visitor}, nil
 	}
@@ -85,7 +88,10 @@ func (s *Service) identify(token string, id queue.ID, entryCounts bool) (asker, 
 		}
 	}
 	if entryCounts {
-		entry, err := s.keys.VerifyEntry(token, id, s.cfg.Now())
+		entry, err := s.keys.VerifyEntry(token, e.ID, s.cfg.Now())
+		if err == nil && earlier(entry.Made, e) {
+			return asker{}, httpapi.Problemf(httpapi.CredentialInvalid, "the entry token is of an earlier queue of this name, which was deleted; enter anew without it")
+		}
 		if err == nil {
 			return asker{visitor: entry.Visitor, admitted: true, expiresMs: entry.ExpiresMs}, nil
 		}
@@ -95,3 +101,7 @@ func (s *Service) identify(token string, id queue.ID, entryCounts bool) (asker, 
 	}
 	return asker{}, err
 }
+
+// earlier says that a token was made by a queue of the same name that was deleted since. Tokens of versions that did not say so
+// are let pass.
+func earlier(made int64, e *queue.Entry) bool { return made != 0 && made != e.Made }

@@ -147,6 +147,8 @@ type fixture struct {
 	keys *pass.Keys
 	reg  *prometheus.Registry
 	logs *observer.ObservedLogs
+
+	queues enter.Fixed
 }
 
 func newFixture(t testing.TB, change ...func(*enter.Config)) *fixture {
@@ -155,8 +157,10 @@ func newFixture(t testing.TB, change ...func(*enter.Config)) *fixture {
 	require.NoError(t, err)
 	site, err := pass.ParseSiteKeys("s:" + base64.StdEncoding.EncodeToString(siteKey))
 	require.NoError(t, err)
+	queues := enter.Only("main", "other")
+	queues["main"].Made = 3
 	cfg := enter.Config{
-		Queues:   enter.Only("main", "other"),
+		Queues:   queues,
 		SiteKeys: site,
 		IDSecret: []byte(strings.Repeat("i", 32)),
 		Rand:     func() float64 { return 0.5 },
@@ -166,7 +170,7 @@ func newFixture(t testing.TB, change ...func(*enter.Config)) *fixture {
 		f(&cfg)
 	}
 	core, logs := observer.New(zap.DebugLevel)
-	f := &fixture{log: newMemoryLog(), keys: keys, reg: prometheus.NewRegistry(), logs: logs}
+	f := &fixture{log: newMemoryLog(), keys: keys, reg: prometheus.NewRegistry(), logs: logs, queues: queues}
 	f.e, err = httpapi.New(httpapi.Config{}, zap.New(core), f.reg)
 	require.NoError(t, err)
 	s, err := enter.New(cfg, f.log, keys, zap.New(core), f.reg)
@@ -181,7 +185,7 @@ func signed(c *enter.Config) { c.Identity = enter.Signed }
 type answer struct {
 	Status, Queue, Visitor, Receipt, ExpiresAt string // Status of a problem is its Code
 	Ticket, RetryAfterMs                       int64
-	Code, Detail                               string
+	Code, Detail, Reason                       string
 	http                                       int
 	header                                     http.Header
 }
@@ -211,6 +215,12 @@ func (f *fixture) do(t testing.TB, path, body string, options ...option) answer 
 	return f.send(t, r)
 }
 
+// method asks for path in another way than by POST.
+func (f *fixture) method(t testing.TB, method, path string) answer {
+	t.Helper()
+	return f.send(t, httptest.NewRequest(method, path, nil))
+}
+
 func (f *fixture) send(t testing.TB, r *http.Request) answer {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -225,12 +235,13 @@ func (f *fixture) send(t testing.TB, r *http.Request) answer {
 		RetryAfterMs int64  `json:"retryAfterMs"`
 		Code         string `json:"code"`
 		Detail       string `json:"detail"`
+		Reason       string `json:"reason"`
 	}
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &raw), "body: %s", w.Body)
 	status, _ := raw.Status.(string)
 	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
 	return answer{
-		status, raw.Queue, raw.Visitor, raw.Receipt, raw.ExpiresAt, raw.Ticket, raw.RetryAfterMs, raw.Code, raw.Detail, w.Code, w.Header(),
+		status, raw.Queue, raw.Visitor, raw.Receipt, raw.ExpiresAt, raw.Ticket, raw.RetryAfterMs, raw.Code, raw.Detail, raw.Reason, w.Code, w.Header(),
 	}
 }
 
@@ -238,6 +249,7 @@ const (
 	intoMain  = `{"queue":"main"}`
 	enterPath = "/queue/enter"
 	leavePath = "/queue/leave"
+	donePath  = "/queue/complete"
 	uuid      = "3f2a8c1e-77b4-4c0e-9d55-0a1b2c3d4e5f"
 )
 

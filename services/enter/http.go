@@ -28,7 +28,7 @@ type Appender interface {
 	Append(ctx context.Context, id queue.ID, rec queue.Record) (queue.Ticket, error)
 }
 
-// Service serves POST /queue/enter and POST /queue/leave. It holds no state and needs no stop: its requests end with the
+// Service serves POST /queue/enter, POST /queue/leave and POST /queue/complete. It holds no state and needs no stop: its requests end with the
 // server's.
 type Service struct {
 	cfg     Config
@@ -58,37 +58,50 @@ func New(cfg Config, log Appender, keys *pass.Keys, logger *zap.Logger, reg prom
 func (s *Service) Register(e *echo.Echo) {
 	e.POST("/queue/enter", s.enter)
 	e.POST("/queue/leave", s.leave)
+	e.POST("/queue/complete", s.complete)
 }
 
 // troubleAfter is when it makes sense to try again while an operator decides.
 const troubleAfter = 30 * time.Second
 
 func (s *Service) enter(c echo.Context) error {
-	id, err := s.queueOf(c)
+	e, err := s.queueOf(c)
 	if err != nil {
 		return s.refused(opEnter, err)
 	}
-	who, rec, err := s.decideEntry(c.Request(), id)
-	if err != nil {
-		return s.refused(opEnter, err)
-	}
-	if who.admitted {
+	who, rec, err := s.decideEntry(c.Request(), e)
+	if err == nil && who.admitted {
 		s.metrics.count(opEnter, resultAdmitted)
 		return httpapi.WriteJSON(c, http.StatusOK, admitted{
-			Status: "admitted", Queue: id, ExpiresAt: time.UnixMilli(who.expiresMs).UTC().Format(time.RFC3339),
+			Status: "admitted", Queue: e.ID, ExpiresAt: time.UnixMilli(who.expiresMs).UTC().Format(time.RFC3339),
 		})
 	}
-	if s.cfg.Trouble != nil {
-		if err := s.cfg.Trouble(id); err != nil {
-			return s.refused(opEnter, httpapi.Problemf(httpapi.LogTrouble,
-				"nobody can be taken into the line until an operator has decided; nothing was written, and nobody who waits has lost the place").After(troubleAfter))
-		}
+	// Before what may be wrong with the credential: whoever mends that would be told this all the same. A retransmission is refused
+	// as well, and loses nothing by it: its sender holds a place, or never did.
+	if takes, why := e.TakesEntries(s.cfg.Now().UnixMilli()); !takes {
+		s.metrics.count(opEnter, resultClosed)
+		return httpapi.Problemf(httpapi.QueueClosed, "queue %s takes nobody in any more; who waits in it has not lost the place by this", e.ID).With("reason", why)
 	}
-	ticket, err := s.append(c, opEnter, id, rec)
+	if err != nil {
+		return s.refused(opEnter, err)
+	}
+	if err := s.trouble(e.ID); err != nil {
+		return s.refused(opEnter, err)
+	}
+	ticket, err := s.append(c, opEnter, e.ID, rec)
 	if err != nil {
 		return err
 	}
-	return s.accept(c, id, who.visitor, ticket)
+	return s.accept(c, e, who.visitor, ticket)
+}
+
+// trouble is a *httpapi.Problem where an operator has to decide before anything may be written.
+func (s *Service) trouble(id queue.ID) error {
+	if s.cfg.Trouble == nil || s.cfg.Trouble(id) == nil {
+		return nil
+	}
+	return httpapi.Problemf(httpapi.LogTrouble,
+		"nothing can be written to the log of queue %s until an operator has decided; nobody who waits has lost the place by this", id).After(troubleAfter)
 }
 
 // admitted answers somebody who may go in already.
@@ -99,22 +112,22 @@ type admitted struct {
 }
 
 // accept answers an entry that the log has acknowledged.
-func (s *Service) accept(c echo.Context, id queue.ID, visitor queue.Visitor, ticket queue.Ticket) error {
+func (s *Service) accept(c echo.Context, e *queue.Entry, visitor queue.Visitor, ticket queue.Ticket) error {
 	receipt, err := s.keys.SignReceipt(pass.Receipt{
-		Queue: id, Visitor: visitor, Ticket: ticket, Ahead: queue.NoAhead, IssuedMs: s.cfg.Now().UnixMilli(),
+		Queue: e.ID, Visitor: visitor, Ticket: ticket, Ahead: queue.NoAhead, IssuedMs: s.cfg.Now().UnixMilli(), Made: e.Made,
 	})
 	if err != nil {
 		s.metrics.count(opEnter, resultFailed)
 		return fmt.Errorf("sign a receipt: %w", err)
 	}
-	after := queue.PollAfter(s.cfg.Polling, max(s.cfg.Position(id, ticket), 1), s.cfg.Rand())
+	after := queue.PollAfter(e.Settings.Polling, max(s.cfg.Position(e.ID, ticket), 1), s.cfg.Rand())
 	h := c.Response().Header()
-	h["Set-Cookie"] = []string{httpapi.ReceiptCookie(id, receipt)}
+	h["Set-Cookie"] = []string{httpapi.ReceiptCookie(e.ID, receipt)}
 	httpapi.SetRetryAfter(h, after)
 
 	body := make([]byte, 0, 256+len(visitor)+len(receipt))
 	body = append(body, `{"status":"accepted","queue":"`...)
-	body = append(body, id...) // of a-z, 0-9 and '-'
+	body = append(body, e.ID...) // of a-z, 0-9 and '-'
 	body = append(body, `","visitor":`...)
 	body, err = jsontext.AppendQuote(body, visitor) // the site's own ids may hold anything
 	if err != nil {
@@ -133,19 +146,19 @@ func (s *Service) accept(c echo.Context, id queue.ID, visitor queue.Visitor, tic
 }
 
 func (s *Service) leave(c echo.Context) error {
-	id, err := s.queueOf(c)
+	e, err := s.queueOf(c)
 	if err != nil {
 		return s.refused(opLeave, err)
 	}
-	rec, source, err := s.decideLeave(c.Request(), id)
+	rec, source, err := s.decideLeave(c.Request(), e)
 	if err != nil {
 		if source == httpapi.FromCookie {
 			// Scripts can't delete this cookie, and whoever asks to leave wants to be rid of it.
-			c.Response().Header().Set("Set-Cookie", httpapi.ForgetCookie(id))
+			c.Response().Header().Set("Set-Cookie", httpapi.ForgetCookie(e.ID))
 		}
 		return s.refused(opLeave, err)
 	}
-	if _, err := s.append(c, opLeave, id, rec); err != nil {
+	if _, err := s.append(c, opLeave, e.ID, rec); err != nil {
 		return err
 	}
 	// A receipt that worked is not forgotten: it still tells how it ended, and a second leave is answered alike.
@@ -154,19 +167,25 @@ func (s *Service) leave(c echo.Context) error {
 }
 
 // queueOf reads the body and returns the queue that it names.
-func (s *Service) queueOf(c echo.Context) (queue.ID, error) {
+func (s *Service) queueOf(c echo.Context) (*queue.Entry, error) {
 	name, err := httpapi.DecodeQueue(c)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
+	return s.find(name)
+}
+
+// find is the queue of that name.
+func (s *Service) find(name string) (*queue.Entry, error) {
 	id, err := queue.ParseID(name)
 	if err != nil {
-		return "", httpapi.Problemf(httpapi.BodyMalformed, "%v", err)
+		return nil, httpapi.Problemf(httpapi.BodyMalformed, "%v", err)
 	}
-	if !s.cfg.Queues.Known(id) {
-		return "", unknown(id)
+	e, ok := s.cfg.Queues.Get(id)
+	if !ok {
+		return nil, unknown(id)
 	}
-	return id, nil
+	return e, nil
 }
 
 func unknown(id queue.ID) error {
@@ -205,10 +224,11 @@ func (s *Service) append(c echo.Context, op operation, id queue.ID, rec queue.Re
 		s.metrics.count(op, resultFailed)
 		s.logger.Error("log refused a record", zap.String("queue", string(id)), zap.Stringer("kind", rec.Kind), zap.Error(err))
 	}
-	detail := "not known to be accepted; retry with the same Idempotency-Key"
-	if op == opLeave {
-		detail = "not known to be written; leave again"
-	}
+	detail := [operations]string{
+		opEnter:    "not known to be accepted; retry with the same Idempotency-Key",
+		opLeave:    "not known to be written; leave again",
+		opComplete: "not known to be written; complete it again",
+	}[op]
 	return 0, &httpapi.Problem{Code: httpapi.LogUnavailable, Detail: detail, RetryAfter: s.backOff()}
 }
 

@@ -11,6 +11,7 @@ type operation uint8
 const (
 	opEnter operation = iota
 	opLeave
+	opComplete
 	operations
 )
 
@@ -20,6 +21,9 @@ const (
 	resultAccepted result = iota
 	resultAdmitted
 	resultLeft
+	resultCompleted
+	resultRepeated
+	resultClosed
 	resultRefused
 	resultNoQueue
 	resultBusy
@@ -37,15 +41,16 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	vec := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "soonbeon_enter_requests_total",
-		Help: "Requests to enter or leave, by what came of them: accepted, admitted (already), left, refused (a 4xx), no_queue (the log has none), " +
+		Help: "Requests to enter, leave or complete, by what came of them: accepted, admitted (already), left, completed, repeated (completed before), " +
+			"closed (the queue takes nobody in), refused (another 4xx), no_queue (the log has none), " +
 			"busy (not written), unknown (no acknowledgement), gone (the client left first), failed (a defect, logged).",
 	}, []string{"operation", "result"})
 	if err := reg.Register(vec); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	m := &metrics{}
-	for op, opName := range [operations]string{"enter", "leave"} {
-		for res, resName := range [results]string{"accepted", "admitted", "left", "refused", "no_queue", "busy", "unknown", "gone", "failed"} {
+	for op, opName := range [operations]string{"enter", "leave", "complete"} {
+		for res, resName := range [results]string{"accepted", "admitted", "left", "completed", "repeated", "closed", "refused", "no_queue", "busy", "unknown", "gone", "failed"} {
 			m.requests[op][res] = vec.WithLabelValues(opName, resName)
 		}
 	}

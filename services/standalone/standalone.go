@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/soonbeon/soonbeon/pkg/lifecycle"
+	"github.com/soonbeon/soonbeon/pkg/line"
 	"github.com/soonbeon/soonbeon/pkg/linelog"
 	"github.com/soonbeon/soonbeon/pkg/linelog/embedded"
 	"github.com/soonbeon/soonbeon/pkg/pass"
@@ -135,6 +136,10 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 	if err != nil {
 		return nil, err
 	}
+	entries := enter.Fixed{}
+	for id, set := range p.queues {
+		entries[id] = &queue.Entry{ID: id, Settings: set}
+	}
 	if roles.Enter {
 		secret, err := idSecret(cfg.IDSecret, cfg.Keys)
 		if err != nil {
@@ -145,9 +150,12 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 			return nil, err
 		}
 		proc.opened = append(proc.opened, func() error { writer.Close(); return nil })
-		s, err := enter.New(enter.Config{Queues: enter.Only(p.ids...), Identity: p.identity, SiteKeys: p.siteKeys, IDSecret: secret,
+		s, err := enter.New(enter.Config{Queues: entries, Identity: p.identity, SiteKeys: p.siteKeys, IDSecret: secret,
 			Position: func(id queue.ID, t queue.Ticket) int64 { return int64(t - proc.followers[id].State().Served) },
-			Trouble:  func(id queue.ID) error { return trouble(proc.followers[id]) }},
+			Trouble:  func(id queue.ID) error { return trouble(proc.followers[id]) },
+			Grant: func(id queue.ID, v queue.Visitor, now time.Time) (queue.Grant, line.GrantState) {
+				return proc.followers[id].Grant(v, now)
+			}},
 			writer, p.keys, logger.Named("enter"), reg)
 		if err != nil {
 			return nil, err
@@ -157,10 +165,9 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 	if roles.Position {
 		contact := follow.NewContact(log)
 		proc.Add("contact with the log", contact)
-		queues, entries := map[queue.ID]*position.Queue{}, map[queue.ID]*queue.Entry{}
-		for id, set := range p.queues {
+		queues := map[queue.ID]*position.Queue{}
+		for id := range entries {
 			queues[id] = &position.Queue{View: views.asked(id), Reading: proc.followers[id], Silent: contact.Silent}
-			entries[id] = &queue.Entry{ID: id, Settings: set}
 		}
 		s, err := position.New(position.Config{Keys: p.keys,
 			Find: func(id queue.ID) (*position.Queue, *queue.Entry, bool) {
