@@ -658,22 +658,30 @@ func (h *history) checkCapacity(want *Model) {
 		if most == 0 || i+1 < len(want.Admitted) && want.Admitted[i+1].By == a.By {
 			continue
 		}
-		active := int64(0)
-		for _, b := range want.Admitted[:i+1] {
-			freed := slices.ContainsFunc(h.log, func(r queue.Record) bool {
-				return r.Kind == queue.Released && r.Of == b.Ticket && b.By < r.Ticket && r.Ticket < a.By
-			})
-			if !freed && b.ExpiresMs+leewayMs > a.AtMs {
-				active++
-			}
-		}
+		active := h.active(want.Admitted[:i+1], a.By, a.AtMs)
 		if active > most {
 			h.fail("%d admissions hold at %d, and %d may", active, a.By, most)
 		}
 	}
 }
 
+// active counts the admissions that hold just after the record at, at the time nowMs.
+func (h *history) active(admitted []Admission, at queue.Ticket, nowMs int64) (n int64) {
+	for _, a := range admitted {
+		freed := slices.ContainsFunc(h.log, func(r queue.Record) bool {
+			return r.Kind == queue.Released && r.Of == a.Ticket && a.By < r.Ticket && r.Ticket <= at
+		})
+		if !freed && a.ExpiresMs+leewayMs > nowMs {
+			n++
+		}
+	}
+	return n
+}
+
 func (h *history) checkGrants(l *line.Line, want *Model) {
+	if got, want := l.Active(h.now, leewayMs), h.active(want.Admitted, h.end(), h.now); got != want {
+		h.fail("%d admissions hold, by the model %d", got, want)
+	}
 	latest := map[string]Admission{}
 	for _, a := range want.Admitted {
 		latest[a.Visitor] = a
