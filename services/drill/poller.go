@@ -48,7 +48,7 @@ type Watchers struct {
 	Approximate int64             `json:"approximate"`
 	SawError    int64             `json:"sawError"`   // pollers that did
 	Errors      []load.ErrorCount `json:"errors"`     // answers other than a success, most frequent first
-	Unexpected  int64             `json:"unexpected"` // errors that are not a 503 with a documented code
+	Unexpected  int64             `json:"unexpected"` // errors that are not a 503 with a documented code, or a queue that is closed
 	Broken      []load.Breach     `json:"broken"`
 	Whole       load.Latency      `json:"whole"`  // of positions before the break and after all was as before
 	Outage      load.Latency      `json:"outage"` // of positions between
@@ -188,7 +188,9 @@ func (p *pollers) comes(ctx context.Context, i, n int) (receipt string, ok bool)
 // place is an answer to "where am I".
 type place struct {
 	State        string `json:"state"`
-	Position     int64  `json:"position"`
+	Reason       string `json:"reason"`
+	Order        string `json:"order"`    // draw, where lots are to be drawn
+	Position     int64  `json:"position"` // 0: nobody has one before that
 	Total        int64  `json:"total"`
 	Precision    string `json:"precision"`
 	Receipt      string `json:"receipt"`
@@ -226,6 +228,8 @@ func (p *pollers) waits(ctx context.Context, i int, receipt string) bool {
 		case at.State == "admitted" && at.Token != "":
 			return true
 		case at.State == "waiting" && (at.Precision == "exact" || at.Precision == "approximate"):
+		case at.State == "over" && load.EndedBy(at.Reason):
+			return false // the operators have ended the line
 		case at.State == "over":
 			p.breach(brokenLost, "poller %d was told that its wait is over, and it was never let in", i+1)
 			return true
@@ -236,12 +240,15 @@ func (p *pollers) waits(ctx context.Context, i int, receipt string) bool {
 		exact := at.Precision == "exact"
 		p.sight.told(a.at, exact, at.Total)
 		switch {
+		case at.Position == 0 && at.Order == queue.ByDraw.String():
 		case at.Position < 1 || exact && at.Total < at.Position:
 			p.breach(brokenBounds, "poller %d: position %d of %d", i+1, at.Position, at.Total)
 		case last > 0 && at.Position > last:
 			p.breach(brokenRose, "poller %d: from %d to %d", i+1, last, at.Position)
 		}
-		last = at.Position
+		if at.Position > 0 {
+			last = at.Position
+		}
 		if at.Receipt != "" {
 			receipt = at.Receipt
 		}
@@ -329,7 +336,7 @@ type answer struct {
 	status     int
 	body       []byte
 	kind       string // where it is no success: "503 view_unavailable", "timeout", …
-	documented bool   // a 503 with a code of ours
+	documented bool   // a 503 with a code of ours, or 410 queue_closed
 	err        error  // there was no answer
 }
 
@@ -384,7 +391,7 @@ func (p *pollers) do(ctx context.Context, method, at, receipt, key string) answe
 		for _, c := range httpapi.Codes() {
 			if c.Code == problem.Code && c.Status == a.status {
 				a.kind += " " + string(c.Code)
-				a.documented = a.status == http.StatusServiceUnavailable
+				a.documented = a.status == http.StatusServiceUnavailable || c.Code == httpapi.QueueClosed
 			}
 		}
 	}

@@ -155,6 +155,37 @@ func TestPollersSeeWhatIsBroken(t *testing.T) {
 	}
 }
 
+// A draw, the end of a line and a queue that takes nobody in are the operators' doing, and break no promise.
+func TestPollersBearWithTheDay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := stand(t, &room{
+			enter: func(n int) (int, string) {
+				if n > 4 {
+					return 410, `{"code":"queue_closed"}`
+				}
+				return 202, fmt.Sprintf(`{"ticket":%d,"receipt":"%d.0"}`, n, n)
+			},
+			place: func(visitor string, n int) (int, string) {
+				switch {
+				case n < 4:
+					return 200, `{"state":"waiting","total":4,"ticket":7,"opensInSeconds":3,"order":"draw","precision":"exact","receipt":"RENEWED"}`
+				case n < 7:
+					return 200, exactly(10 - n)
+				case visitor == "1":
+					return 200, `{"state":"over","reason":"sold_out"}`
+				}
+				return 200, letInBody
+			},
+		}, 4, time.Minute)
+		require.Empty(t, w.Broken)
+		require.EqualValues(t, 3, w.Admitted)
+		require.EqualValues(t, 4, w.Came)
+		require.Zero(t, w.Unexpected)
+		require.Len(t, w.Errors, 1)
+		require.Equal(t, "410 queue_closed", w.Errors[0].Kind)
+	})
+}
+
 func TestPollersTellDocumentedErrorsFromOthers(t *testing.T) {
 	for _, c := range []struct {
 		status     int

@@ -244,6 +244,10 @@ func (t *timeline) record(now time.Time, rec *queue.Record) {
 		t.entered++
 	case queue.Claimed:
 		t.claim(now, rec)
+	case queue.Ended:
+		if rec.Epoch == t.epoch {
+			t.served = rec.Ticket // who waited waits no more
+		}
 	case queue.Admitted:
 		if rec.Epoch < t.epoch {
 			return // of a leader that does not lead any more

@@ -209,6 +209,14 @@ func TestTimelineCountsOnlyWhoWasLetIn(t *testing.T) {
 	s.admitted(s.epoch, 9) // seven of them once more
 	seen, _, _ = s.figures()
 	require.Equal(t, int64(100-10+9), seen.HighestSecond, "with those of the second before")
+	s.record(s.now, &queue.Record{Kind: queue.Ended, Ticket: s.ticket + 100, Epoch: old, Why: "sold_out"}) // void
+	s.admitted(s.epoch, 5)
+	seen, _, _ = s.figures()
+	require.Equal(t, int64(100-10+9+5), seen.HighestSecond)
+	s.record(s.now, &queue.Record{Kind: queue.Ended, Ticket: s.ticket + 100, Epoch: s.epoch, Why: "sold_out"})
+	s.admitted(s.epoch, 5) // who waited waits no more
+	seen, _, _ = s.figures()
+	require.Equal(t, int64(100-10+9+5), seen.HighestSecond)
 	s.claims(queue.ModeDirect)
 	require.Contains(t, s.out.String(), "another leader")
 }

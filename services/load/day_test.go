@@ -231,7 +231,7 @@ func TestBrokenDaysAreFound(t *testing.T) {
 
 func TestAReasonOfTheOperatorsIsNotAnotherOne(t *testing.T) {
 	for reason, want := range map[string]bool{"sold_out": true, "closed": true, "expired": false, "left": false, "released": false, "": false, "Bad Reason": false} {
-		if endedBy(reason) != want {
+		if EndedBy(reason) != want {
 			t.Error(reason)
 		}
 	}

@@ -201,7 +201,7 @@ func (r *run) ask(ctx context.Context, v *visitor) {
 			r.rechecked(v) // the grant may have ended meanwhile
 			return
 		}
-		if endedBy(p.Reason) {
+		if EndedBy(p.Reason) {
 			r.tally.end(p.Reason)
 			r.schedule.end()
 			return
@@ -213,8 +213,8 @@ func (r *run) ask(ctx context.Context, v *visitor) {
 	}
 }
 
-// endedBy says that a wait is over for a reason of the queue's operators, and not of the visitor's own.
-func endedBy(reason string) bool {
+// EndedBy says that a wait is over for a reason of the queue's operators, and not of the visitor's own.
+func EndedBy(reason string) bool {
 	switch reason {
 	case "", "expired", "left", "released":
 		return false

@@ -29,6 +29,8 @@ const (
 	Absorbed              // its visitor was admitted with an earlier ticket, by a record after this one
 	Repeated              // a retransmission: an earlier ticket of its visitor counts
 	Left                  // its visitor left
+	Ended                 // its visitor waited when the line was ended
+	Refused               // it came after the end, and took no place
 )
 
 // Batch is one valid Admitted record.
@@ -46,16 +48,16 @@ type Ack struct {
 // Book is a log, folded. Its maps are the reader's to look at and not to change.
 type Book struct {
 	State    queue.State
-	Line     map[queue.Visitor]queue.Waiting
-	Visitor  map[queue.Ticket]queue.Visitor // of every entry
-	Fates    map[queue.Ticket]Fate          // of every entry
-	Admitted map[queue.Ticket]queue.Visitor // by valid records
-	Leaves   map[queue.Visitor]int          // records of leaving
+	Line     map[queue.Visitor]queue.Waiting // with the numbers that were drawn
+	Visitor  map[queue.Ticket]queue.Visitor  // of every entry
+	Fates    map[queue.Ticket]Fate           // of every entry
+	Admitted map[queue.Ticket]queue.Visitor  // by valid records; by number, where lots were drawn
+	Leaves   map[queue.Visitor]int           // records of leaving
 	Batches  []Batch
 	Claims   []queue.Record
 	Wrong    []string // what no log of ours may hold
 
-	entered []queue.Ticket // in order; those before passed do not wait
+	entered []queue.Ticket // and numbers, in order; those before passed do not wait
 	passed  int
 }
 
@@ -109,13 +111,17 @@ func (b *Book) note(r queue.Record) {
 	switch r.Kind {
 	case queue.Entered:
 		b.Visitor[n] = r.Visitor
+		if b.State.End.Over {
+			b.Fates[n] = Refused
+			return
+		}
 		old, in := b.Line[r.Visitor]
 		if in && (b.State.Reentry == queue.Keep || r.Key != "" && r.Key == old.Key) {
 			b.Fates[n] = Repeated
 			return
 		}
 		if in {
-			b.Fates[old.Ticket] = MovedBack
+			b.Fates[b.ticket(old.Ticket)] = MovedBack
 		}
 		b.Line[r.Visitor] = queue.Waiting{Visitor: r.Visitor, Ticket: n, Key: r.Key}
 		b.Fates[n] = Waits
@@ -123,7 +129,7 @@ func (b *Book) note(r queue.Record) {
 	case queue.Left:
 		b.Leaves[r.Visitor]++
 		if w, in := b.Line[r.Visitor]; in {
-			b.Fates[w.Ticket] = Left
+			b.Fates[b.ticket(w.Ticket)] = Left
 			delete(b.Line, r.Visitor)
 		}
 	case queue.Claimed:
@@ -133,9 +139,39 @@ func (b *Book) note(r queue.Record) {
 		b.State.Reentry = r.Reentry
 	case queue.Admitted:
 		b.admit(r)
+	case queue.Drawn, queue.Ended, queue.Reopened:
+		if r.Epoch == b.State.Epoch {
+			b.day(r)
+		}
 	case queue.Skipped:
 		b.Wrong = append(b.Wrong, fmt.Sprintf("record %d can't be read", n))
 	case queue.Released, queue.Checkpoint:
+	}
+}
+
+// ticket is the one that drew number n; n itself where none did.
+func (b *Book) ticket(n queue.Ticket) queue.Ticket { return b.State.Draw.Ticket(n) }
+
+// day takes a draw, and what ends and reopens the line.
+func (b *Book) day(r queue.Record) {
+	switch {
+	case r.Kind == queue.Drawn && b.State.Draw.At == 0:
+		b.State.Draw = queue.Draw{From: b.State.Served, At: r.Ticket, Seed: r.Seed}
+		b.entered, b.passed = nil, 0
+		for v, w := range b.Line {
+			w.Ticket = b.State.Draw.Number(w.Ticket)
+			b.Line[v] = w
+			b.entered = append(b.entered, w.Ticket)
+		}
+		slices.Sort(b.entered)
+	case r.Kind == queue.Ended:
+		for _, w := range b.Line {
+			b.Fates[b.ticket(w.Ticket)] = Ended
+		}
+		clear(b.Line)
+		b.State.Served, b.State.End = r.Ticket, queue.End{At: r.Ticket, Why: r.Why, Over: true}
+	case r.Kind == queue.Reopened:
+		b.State.End.Over = false
 	}
 }
 
@@ -150,23 +186,23 @@ func (b *Book) admit(r queue.Record) {
 		}
 		b.State.Served = p.Ticket
 		done.People++
-		if b.Visitor[p.Ticket] != p.Visitor {
+		if b.Visitor[b.ticket(p.Ticket)] != p.Visitor {
 			b.Wrong = append(b.Wrong, fmt.Sprintf("record %d admits somebody with ticket %d, which is another's", r.Ticket, p.Ticket))
 		}
 		b.Admitted[p.Ticket] = p.Visitor
 		if w, in := b.Line[p.Visitor]; in {
-			b.Fates[w.Ticket] = Absorbed
+			b.Fates[b.ticket(w.Ticket)] = Absorbed
 			delete(b.Line, p.Visitor)
 		}
-		b.Fates[p.Ticket] = Admitted
+		b.Fates[b.ticket(p.Ticket)] = Admitted
 	}
 	if done.People > 0 {
 		b.Batches = append(b.Batches, done)
 	}
 	// Nobody at or below served waits: whoever does was passed over, and would wait for ever.
 	for ; b.passed < len(b.entered) && b.entered[b.passed] <= b.State.Served; b.passed++ {
-		if n := b.entered[b.passed]; b.Fates[n] == Waits {
-			b.Wrong = append(b.Wrong, fmt.Sprintf("record %d leaves ticket %d behind: served is %d", r.Ticket, n, b.State.Served))
+		if n := b.entered[b.passed]; b.Fates[b.ticket(n)] == Waits {
+			b.Wrong = append(b.Wrong, fmt.Sprintf("record %d leaves ticket %d behind: served is %d", r.Ticket, b.ticket(n), b.State.Served))
 		}
 	}
 }

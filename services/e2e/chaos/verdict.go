@@ -35,10 +35,10 @@ type verdict struct {
 }
 
 func (v *verdict) String() string {
-	return fmt.Sprintf("%d acknowledged entries: %d admitted, %d waiting, %d moved back, %d absorbed, %d repeated, %d left; %d tokens, %d departures; "+
+	return fmt.Sprintf("%d acknowledged entries: %d admitted, %d waiting, %d moved back, %d absorbed, %d repeated, %d left, %d ended or refused; %d tokens, %d departures; "+
 		"%d places held against the log; %d in the fastest second; %d records, %d claims; digest %.12s",
 		v.acknowledged, v.fates[book.Admitted], v.fates[book.Waits], v.fates[book.MovedBack], v.fates[book.Absorbed], v.fates[book.Repeated],
-		v.fates[book.Left], v.tokens, v.left, v.answers, v.fastest, v.records, v.claims, v.digest)
+		v.fates[book.Left], v.fates[book.Ended]+v.fates[book.Refused], v.tokens, v.left, v.answers, v.fastest, v.records, v.claims, v.digest)
 }
 
 // judge compares the log, Redis, and what the crowd was told. Everything must be mended. It holds the crowd meanwhile.
@@ -172,7 +172,7 @@ func newTruth() *truth { return &truth{line: line.New()} }
 
 // hold takes answers that were received since the last call, and the whole log. Nobody gets in front of a person who waits,
 // so the number ahead only falls along the log: an answer that was true of any moment up to its receipt is not below the
-// number at its receipt. Answers about a ticket that its visitor had replaced by then are skipped; their number is returned.
+// number at its receipt (a draw gives everybody another place, and nobody is told one before it). Answers about a ticket that its visitor had replaced by then are skipped; their number is returned.
 func (t *truth) hold(recs []queue.Record, answers []told) (skipped int, err error) {
 	slices.SortFunc(answers, func(a, b told) int { return cmp.Compare(a.atMs, b.atMs) })
 	below, example := 0, ""
@@ -187,13 +187,15 @@ func (t *truth) hold(recs []queue.Record, answers []told) (skipped int, err erro
 			}
 		}
 		p, waits := t.line.Place(a.visitor)
+		draw := t.line.State().Draw
+		counts := draw.Ticket(p.Ticket) // what was entered with: it is what people are told, also where lots were drawn
 		switch {
-		case !waits || p.Ticket > a.ticket:
+		case !waits || counts > a.ticket:
 			skipped++
 		case a.ahead < p.Ahead:
 			if below++; below == 1 {
 				example = fmt.Sprintf("with ticket %d (it is %d that counts) %d ahead were told (exact: %v), and they are %d at ticket %d of the log",
-					a.ticket, p.Ticket, a.ahead, a.exact, p.Ahead, t.line.State().Seq)
+					a.ticket, counts, a.ahead, a.exact, p.Ahead, t.line.State().Seq)
 			}
 		}
 	}
