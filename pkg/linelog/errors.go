@@ -44,9 +44,9 @@ func (k TroubleKind) String() string {
 	return "unknown"
 }
 
-// TroubleError ends a Reader.
+// TroubleError ends a Reader, or a CatalogReader.
 type TroubleError struct {
-	Queue   queue.ID
+	Queue   queue.ID // "" for the catalogue
 	Kind    TroubleKind
 	After   queue.Ticket // the last ticket that was read, or that reading was to start after
 	First   queue.Ticket // Trimmed, Short: the first ticket still there
@@ -56,17 +56,21 @@ type TroubleError struct {
 }
 
 func (e *TroubleError) Error() string {
+	log := "the log of queue " + string(e.Queue)
+	if e.Queue == "" {
+		log = "the catalogue"
+	}
 	switch e.Kind {
 	case Trimmed:
-		return fmt.Sprintf("the log of queue %s was trimmed: it starts at ticket %d, and %d was to be read next", e.Queue, e.First, e.After+1)
+		return fmt.Sprintf("%s was trimmed: it starts at ticket %d, and %d was to be read next", log, e.First, e.After+1)
 	case Short:
-		return fmt.Sprintf("the log of queue %s is too short: its next ticket is %d, and %d was read already", e.Queue, e.Next, e.After)
+		return fmt.Sprintf("%s is too short: its next ticket is %d, and %d was read already", log, e.Next, e.After)
 	case Recreated:
-		return fmt.Sprintf("the log of queue %s was made anew: its topic id is %s, not %s", e.Queue, e.TopicID, e.Wanted)
+		return fmt.Sprintf("%s was made anew: its topic id is %s, not %s", log, e.TopicID, e.Wanted)
 	case Gone:
-		return fmt.Sprintf("the log of queue %s was deleted", e.Queue)
+		return log + " was deleted"
 	}
-	return fmt.Sprintf("the log of queue %s is in unknown trouble", e.Queue)
+	return log + " is in unknown trouble"
 }
 
 // SettingError is one setting of a topic or a broker that does not fit, and what to do about it.

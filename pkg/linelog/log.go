@@ -161,6 +161,9 @@ const topicPrefix = "soonbeon.queue."
 // TopicOf names the topic that holds a queue's log.
 func TopicOf(id queue.ID) string { return topicPrefix + string(id) }
 
+// ticketOf returns the ticket of the record at an offset.
+func ticketOf(offset int64) queue.Ticket { return queue.Ticket(offset) + 1 }
+
 func formatID(id kadm.TopicID) string { return base64.RawURLEncoding.EncodeToString(id[:]) }
 
 // Topic returns the id of the queue's topic, ErrNoQueue where there is none. A topic that was deleted and made anew under
@@ -183,12 +186,21 @@ type topicDetail struct {
 // detail asks a broker. kadm's Metadata would answer from a cache, in which a topic that was made anew is the old one
 // for a while.
 func (l *Log) detail(ctx context.Context, id queue.ID) (topicDetail, error) {
+	d, err := l.detailOf(ctx, l.client, TopicOf(id))
+	if errors.Is(err, errNoTopic) {
+		return topicDetail{}, ErrNoQueue
+	}
+	return d, err
+}
+
+var errNoTopic = errors.New("there is no such topic")
+
+func (l *Log) detailOf(ctx context.Context, client *kgo.Client, name string) (topicDetail, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	rt := kmsg.NewMetadataRequestTopic()
-	name := TopicOf(id)
 	rt.Topic = &name
 	req.Topics = []kmsg.MetadataRequestTopic{rt}
-	resp, err := req.RequestWith(ctx, l.client)
+	resp, err := req.RequestWith(ctx, client)
 	if err != nil {
 		return topicDetail{}, err
 	}
@@ -199,7 +211,7 @@ func (l *Log) detail(ctx context.Context, id queue.ID) (topicDetail, error) {
 	err = kerr.ErrorForCode(t.ErrorCode)
 	switch {
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
-		return topicDetail{}, ErrNoQueue
+		return topicDetail{}, errNoTopic
 	case err != nil:
 		return topicDetail{}, err
 	}
@@ -213,28 +225,22 @@ func (l *Log) EnsureQueue(ctx context.Context, id queue.ID) (topicID string, cre
 	if _, err := queue.ParseID(string(id)); err != nil {
 		return "", false, err
 	}
-	topic := TopicOf(id)
 	retention := int64(-1)
 	if l.cfg.Retention > 0 {
 		retention = l.cfg.Retention.Milliseconds()
 	}
-	text := func(s string) *string { return &s }
-	resp, err := l.admin.CreateTopic(ctx, 1, l.cfg.Replication, map[string]*string{
-		"cleanup.policy":         text("delete"),
-		"message.timestamp.type": text("LogAppendTime"),
-		"retention.ms":           text(strconv.FormatInt(retention, 10)),
-		"retention.bytes":        text("-1"),
-	}, topic)
-	switch {
-	case err == nil:
-		l.logger.Info("made a queue's topic", zap.String("queue", string(id)), zap.String("topic_id", formatID(resp.ID)))
-		// The new topic may be unknown to the next broker asked for an instant; wait until it is there.
-		if err := l.awaitTopic(ctx, id); err != nil {
-			return "", true, fmt.Errorf("make queue %s: %w", id, err)
-		}
-		return formatID(resp.ID), true, nil
-	case !errors.Is(err, kerr.TopicAlreadyExists):
-		return "", false, fmt.Errorf("make queue %s: %w", id, err)
+	topicID, created, err = l.createTopic(ctx, TopicOf(id), map[string]string{
+		"cleanup.policy":         "delete",
+		"message.timestamp.type": "LogAppendTime",
+		"retention.ms":           strconv.FormatInt(retention, 10),
+		"retention.bytes":        "-1",
+	})
+	if err != nil {
+		return "", created, fmt.Errorf("make queue %s: %w", id, err)
+	}
+	if created {
+		l.logger.Info("made a queue's topic", zap.String("queue", string(id)), zap.String("topic_id", topicID))
+		return topicID, true, nil
 	}
 	d, err := l.detail(ctx, id)
 	if err != nil {
@@ -246,9 +252,26 @@ func (l *Log) EnsureQueue(ctx context.Context, id queue.ID) (topicID string, cre
 	return formatID(d.id), false, nil
 }
 
-func (l *Log) awaitTopic(ctx context.Context, id queue.ID) error {
+// createTopic makes a topic of one partition if there is none.
+func (l *Log) createTopic(ctx context.Context, topic string, configs map[string]string) (topicID string, created bool, err error) {
+	values := make(map[string]*string, len(configs))
+	for k, v := range configs {
+		values[k] = &v
+	}
+	resp, err := l.admin.CreateTopic(ctx, 1, l.cfg.Replication, values, topic)
+	switch {
+	case errors.Is(err, kerr.TopicAlreadyExists):
+		return "", false, nil
+	case err != nil:
+		return "", false, err
+	}
+	// The new topic may be unknown to the next broker asked for an instant; wait until it is there.
+	return formatID(resp.ID), true, l.awaitTopic(ctx, topic)
+}
+
+func (l *Log) awaitTopic(ctx context.Context, topic string) error {
 	for fails := 1; ; fails++ {
-		d, err := l.detail(ctx, id)
+		d, err := l.detailOf(ctx, l.client, topic)
 		if err == nil && len(d.partitions) > 0 && d.partitions[0].ErrorCode == 0 {
 			return nil
 		}
@@ -318,20 +341,12 @@ func configValues(rc kadm.ResourceConfig) map[string]string {
 // Bounds returns the ticket of the first record that is still there and the ticket of the next one to be written; they
 // are equal when the log holds nothing. ErrNoQueue where there is no such queue.
 func (l *Log) Bounds(ctx context.Context, id queue.ID) (first, next queue.Ticket, err error) {
-	topic := TopicOf(id)
 	offset := func(list func(context.Context, ...string) (kadm.ListedOffsets, error)) (queue.Ticket, error) {
-		listed, err := list(ctx, topic)
-		if err != nil {
-			return 0, err
+		o, err := offsetOf(ctx, TopicOf(id), list)
+		if errors.Is(err, errNoTopic) {
+			err = ErrNoQueue
 		}
-		o, ok := listed.Lookup(topic, 0)
-		switch {
-		case !ok, errors.Is(o.Err, kerr.UnknownTopicOrPartition):
-			return 0, ErrNoQueue
-		case o.Err != nil:
-			return 0, o.Err
-		}
-		return queue.Ticket(o.Offset) + 1, nil
+		return ticketOf(o), err
 	}
 	// The start first: it only grows, so the pair can't say that the log starts after its end.
 	if first, err = offset(l.admin.ListStartOffsets); err == nil {

@@ -147,7 +147,19 @@ func (b *Broker) Produces() (count func() int) {
 // Delete deletes the queue's topic.
 func (b *Broker) Delete(id queue.ID) {
 	b.t.Helper()
-	b.must("delete the topic", b.cluster.DeleteTopic(linelog.TopicOf(id)))
+	b.DeleteTopic(linelog.TopicOf(id))
+}
+
+// DeleteTopic deletes any topic.
+func (b *Broker) DeleteTopic(topic string) {
+	b.t.Helper()
+	b.must("delete the topic", b.cluster.DeleteTopic(topic))
+}
+
+// CreateTopic makes any topic.
+func (b *Broker) CreateTopic(topic string, partitions int32, configs map[string]string) {
+	b.t.Helper()
+	b.must("make the topic", b.cluster.CreateTopic(topic, partitions, configs))
 }
 
 // Recreate deletes the queue's topic and makes it anew, empty.
@@ -160,7 +172,7 @@ func (b *Broker) Recreate(id queue.ID) {
 // Create makes the queue's topic as the test wants it.
 func (b *Broker) Create(id queue.ID, partitions int32, configs map[string]string) {
 	b.t.Helper()
-	b.must("make the topic", b.cluster.CreateTopic(linelog.TopicOf(id), partitions, configs))
+	b.CreateTopic(linelog.TopicOf(id), partitions, configs)
 }
 
 // AppendMany appends n records without waiting for each.
@@ -209,6 +221,43 @@ func (b *Broker) AppendBytes(id queue.ID, value []byte) queue.Ticket {
 	rec := &kgo.Record{Topic: linelog.TopicOf(id), Value: value}
 	b.must("append bytes", b.raw.ProduceSync(ctx, rec).FirstErr())
 	return queue.Ticket(rec.Offset) + 1
+}
+
+// AppendCatalog appends what no CatalogWriter would to the catalogue, nil for a removal, and returns its version.
+func (b *Broker) AppendCatalog(key string, value []byte) int64 {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	rec := &kgo.Record{Topic: "soonbeon.catalog", Key: []byte(key), Value: value}
+	b.must("append to the catalogue", b.raw.ProduceSync(ctx, rec).FirstErr())
+	return rec.Offset + 1
+}
+
+// CatalogBytes returns the record of the catalogue with a version, as it is stored.
+func (b *Broker) CatalogBytes(version int64) []byte {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.addrs...), kgo.DisableClientMetrics(),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"soonbeon.catalog": {0: kgo.NewOffset().At(version - 1)}}))
+	b.must("connect to the broker", err)
+	defer client.Close()
+	fetches := client.PollRecords(ctx, 1)
+	b.must("read the catalogue", fetches.Err())
+	return fetches.Records()[0].Value
+}
+
+// AtCommit calls do when the next commit of a transaction has arrived and before it is dealt with. do must not wait.
+func (b *Broker) AtCommit(do func()) {
+	b.cluster.ControlKey(int16(kmsg.EndTxn), func(kmsg.Request) (kmsg.Response, error, bool) {
+		do()
+		return nil, nil, false
+	})
+}
+
+// RefuseCommits makes the next n commits fail, with an error that says nothing.
+func (b *Broker) RefuseCommits(n int) {
+	b.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.EndTxn}, Err: kerr.UnknownServerError, Count: n})
 }
 
 // AwaitMembers waits until the group is stable with n members.
