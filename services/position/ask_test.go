@@ -32,7 +32,7 @@ type stub struct {
 	grant   queue.Grant
 	gs      line.GrantState
 	rate    float64
-	full    int    // batches of so many were asked for
+	onRate  func(fullBatch int)
 	onAsk   func() // what this node reads while the view is asked
 	onCatch func() // what it reads when it is made to catch up; nil: nothing in time
 	waited  queue.Ticket
@@ -50,7 +50,9 @@ func (s *stub) Grant(queue.Visitor, time.Time) (queue.Grant, line.GrantState) {
 	return s.grant, s.gs
 }
 func (s *stub) Rate(_ time.Time, full int) (float64, bool) {
-	s.full = full
+	if s.onRate != nil {
+		s.onRate(full)
+	}
 	return s.rate, s.rate > 0
 }
 func (s *stub) WaitFor(ctx context.Context, t queue.Ticket) error {

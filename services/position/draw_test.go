@@ -222,15 +222,19 @@ func TestWaitsThatAreUnknown(t *testing.T) {
 			e := plain()
 			tc.entry(e)
 			s := &stub{moment: moment(1000, 20, 800), place: queue.Place{Ticket: 371, Ahead: 350}, state: queue.State{Seq: 1000, Served: 20}, rate: tc.rate}
+			s.onRate = func(full int) {
+				want := int(e.Settings.PerBatch())
+				if e.Settings.MaxActive > 0 {
+					want = 1
+				}
+				require.Equal(t, want, full, "with a capacity any batch tells the pace, however small it is")
+			}
 			q := &Queue{View: s, Reading: s}
 			for _, want := range []time.Duration{tc.exact, tc.away} {
 				got, err := q.ask(t.Context(), pass.Receipt{Visitor: "v", Ticket: 371, Ahead: queue.NoAhead}, e, noon)
 				require.NoError(t, err)
 				require.Equal(t, want, got.eta)
 				require.Equal(t, want != 0, got.etaKnown)
-				if e.Settings.MaxActive > 0 {
-					require.Equal(t, 1, s.full, "any batch tells the pace, however small the capacity makes it")
-				}
 				s.err = errAway
 			}
 		})
