@@ -108,7 +108,7 @@ type book struct {
 }
 
 func newBook(first queue.Ticket, f *findings) *book {
-	return &book{findings: f, first: first, trimmed: first > 1, last: first - 1,
+	return &book{findings: f, first: first, trimmed: first > 1, last: first - 1, ends: []End{},
 		ids: map[queue.Visitor]int32{}, byEpoch: map[queue.Ticket]int{}, voidBy: map[string]int64{}}
 }
 
@@ -321,6 +321,7 @@ func (b *book) admit(rec *queue.Record) {
 // admitOne says whether the admission counts: whether its ticket is above all that were admitted before.
 func (b *book) admitOne(rec *queue.Record, in *queue.Person) bool {
 	e, known := b.entryOf(in.Ticket)
+	cutOff := b.draw.Ticket(in.Ticket) < b.first // entered before the log begins
 	id, met := b.ids[in.Visitor]
 	theirs := known && met && e.who == id
 	if in.Ticket <= b.served {
@@ -331,7 +332,7 @@ func (b *book) admitOne(rec *queue.Record, in *queue.Person) bool {
 		case theirs && e.fate == ended:
 			b.afterEnd++
 			b.findings.add(AfterEnd, rec, "names %s of visitor %s, who waited when record %d ended the line", b.name(in.Ticket), Hash(in.Visitor), b.endAfter(e.ticket))
-		case in.Ticket < b.first: // what became of it is not in the log any more
+		case cutOff: // what became of it is not in the log any more
 		default:
 			b.outOfOrder++
 			b.findings.add(OutOfOrder, rec, "names %s of visitor %s after %s had been admitted", b.name(in.Ticket), Hash(in.Visitor), b.name(b.served))
@@ -343,7 +344,7 @@ func (b *book) admitOne(rec *queue.Record, in *queue.Person) bool {
 	id = b.id(in.Visitor)
 	p := &b.people[id]
 	switch {
-	case in.Ticket < b.first: // entered before the log begins
+	case cutOff:
 	case theirs && e.fate == refused:
 		b.afterEnd++
 		b.findings.add(AfterEnd, rec, "admits visitor %s on ticket %d, which took no place: record %d had ended the line", Hash(in.Visitor), in.Ticket, b.endBefore(e.ticket))

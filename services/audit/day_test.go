@@ -142,6 +142,17 @@ func TestALotteryIsClean(t *testing.T) {
 	require.Contains(t, string(b), `"commitmentOk":false`)
 }
 
+// Where the first entries are cut off, those who drew with them are let in on numbers that no entry in the log has.
+func TestATrimmedLotteryCriesNoWolf(t *testing.T) {
+	w, _ := lottery(1000, seedOf(9))
+	w.recs = w.recs[700:]
+	r := w.audit(t)
+	require.True(t, r.OK(), r.Text())
+	require.EqualValues(t, 1500, r.Admitted)
+	require.Len(t, r.Findings, 1, r.Text())
+	require.NotNil(t, r.Find(Trimmed))
+}
+
 // Who goes by tickets after a draw passes people.
 func TestAdmissionsByTicketAfterADrawAreFound(t *testing.T) {
 	seed := seedOf(9)

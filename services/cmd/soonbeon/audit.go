@@ -21,18 +21,22 @@ import (
 type auditCmd struct {
 	standalone.Reach
 
-	Queue    string        `help:"The queue to audit." default:"main"`
-	Rate     float64       `help:"People a second that the queue was to let in: any second with more than this and one batch is wrong. 0: reported and not judged. (The default of a queue is 175.)" default:"0"`
-	Interval time.Duration `help:"Time between two batches." default:"100ms"`
-	Settle   time.Duration `help:"How long to wait for Redis to have applied the log to its end." default:"5s"`
-	Examples int           `help:"How many records to list for each kind of finding." default:"10"`
-	JSON     bool          `help:"Print the report as JSON." name:"json"`
-	HTML     string        `help:"Write the report as a page with plots, which needs nothing else, to this file." name:"html" placeholder:"FILE" type:"path"`
+	Queue      string        `help:"The queue to audit." default:"main"`
+	Rate       float64       `help:"People a second that the queue was to let in, all the time: any second with more than this and one batch is wrong. 0: as the catalogue's record of changes says; without one it is reported and not judged." default:"0" env:"-"`
+	Interval   time.Duration `help:"Time between two batches, with --rate." default:"100ms" env:"-"`
+	MaxActive  int64         `help:"Admissions that were to hold at one time, all the time. 0: as the record of changes says; without one it is reported and not judged." default:"0" env:"-"`
+	Commitment string        `help:"What was published before the draw, to hold its seed against. Default: as the record of changes says." placeholder:"HEX" env:"-"`
+	Ticket     int64         `help:"Also tell the number that this ticket drew, and what became of it." placeholder:"N" env:"-"`
+	Settle     time.Duration `help:"How long to wait for Redis to have applied the log to its end." default:"5s"`
+	Examples   int           `help:"How many records to list for each kind of finding." default:"10"`
+	JSON       bool          `help:"Print the report as JSON." name:"json"`
+	HTML       string        `help:"Write the report as a page with plots, which needs nothing else, to this file." name:"html" placeholder:"FILE" type:"path"`
 }
 
 // Help is shown by --help.
 func (auditCmd) Help() string {
-	return "Reads the queue's log alone and proves what happened: nobody lost, nobody in twice, the order, the rate. With --redis also " +
+	return "Reads the queue's log and proves what happened: nobody lost, nobody in twice, the order, the draw; and, by the record of what was " +
+		"set when, that the rate and the capacity were kept and nobody was let in while the queue was paused or not open. With --redis also " +
 		"compares Redis with the log, visitor by visitor. It writes to neither. On the embedded log the server must be stopped; with " +
 		"Kafka everything may run. Exit code 1 when something is wrong."
 }
@@ -48,12 +52,19 @@ func (c *auditCmd) Run(ctx context.Context, s streams) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeLog()) }()
-	cfg := audit.Config{Queue: id, Rate: c.Rate, Interval: c.Interval, Settle: c.Settle, Examples: c.Examples, Progress: progress(s.err)}
+	cfg := audit.Config{Queue: id, Rate: c.Rate, Interval: c.Interval, Settle: c.Settle, Examples: c.Examples, Progress: progress(s.err),
+		MaxActive: c.MaxActive, Ticket: queue.Ticket(c.Ticket)}
 	if cfg.TopicID, err = log.Topic(ctx, id); err != nil {
 		if errors.Is(err, linelog.ErrNoQueue) {
 			return c.NoQueue(id)
 		}
 		return err
+	}
+	if cfg.Periods, cfg.Commitment, err = history(ctx, log, id); err != nil {
+		fmt.Fprintf(s.err, "what was set when is not known (%v): only what is given by flags is judged\n", err)
+	}
+	if c.Commitment != "" {
+		cfg.Commitment = c.Commitment
 	}
 	if cfg.WasTopic, cfg.AtLeast, err = c.Seen(id); err != nil {
 		return err
@@ -79,6 +90,18 @@ func (c *auditCmd) Run(ctx context.Context, s streams) (err error) {
 		return exitCode(code)
 	}
 	return nil
+}
+
+// changesRead is how many of a queue's last changes are looked at.
+const changesRead = 100_000
+
+// history is what the record of changes says of a queue. A log that is older than the catalogue has none.
+func history(ctx context.Context, log *linelog.Log, id queue.ID) (periods []audit.Period, commitment string, err error) {
+	changes, err := log.Changes(ctx, id, changesRead)
+	if err != nil {
+		return nil, "", err
+	}
+	return audit.History(changes)
 }
 
 func (c *auditCmd) print(rep *audit.Report, out io.Writer) error {

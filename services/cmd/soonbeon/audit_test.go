@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/soonbeon/soonbeon/pkg/linelog"
 	"github.com/soonbeon/soonbeon/pkg/linelog/embedded"
 	"github.com/soonbeon/soonbeon/pkg/queue"
+	"github.com/soonbeon/soonbeon/services/catalog"
 	"github.com/soonbeon/soonbeon/services/load"
 	"github.com/soonbeon/soonbeon/services/standalone"
 )
@@ -127,6 +130,66 @@ func TestAuditOfABrokenLog(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, code)
 	require.Contains(t, out, "it ends with ticket 4, and ticket 9 was seen")
+}
+
+// What was set when, and what the draw was committed to, come from the record of changes.
+func TestAuditByTheRecordOfChanges(t *testing.T) {
+	data := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(data, "VERSION"), []byte("1\n"), 0o600))
+	broker, err := embedded.Start(filepath.Join(data, "log"), embedded.Options{})
+	require.NoError(t, err)
+	log, err := linelog.Open(linelog.Config{Brokers: broker.Addrs()}, nil, nil)
+	require.NoError(t, err)
+	_, _, err = log.EnsureQueue(t.Context(), "main")
+	require.NoError(t, err)
+	require.NoError(t, log.EnsureCatalog(t.Context()))
+	seed := queue.Seed{1, 2, 3}
+	set := queue.DefaultSettings()
+	set.MaxActive, set.Order, set.OpensAtMs = 2, queue.ByDraw, 1
+	entry := &queue.Entry{ID: "main", Settings: set, Commitment: queue.Commitment("main", seed)}
+	to, err := json.Marshal(catalog.Show(entry, time.Now()))
+	require.NoError(t, err)
+	catalogue := log.NewCatalogWriter()
+	_, err = catalogue.Edit(t.Context(), "main", func(*queue.Entry) (*queue.Entry, *queue.Change, error) {
+		return entry, &queue.Change{Who: "ann", AtMs: time.Now().UnixMilli(), Queue: "main", Action: "create", To: string(to)}, nil
+	})
+	require.NoError(t, err)
+	catalogue.Close()
+	w, err := log.NewWriter()
+	require.NoError(t, err)
+	write := func(rec queue.Record) {
+		_, _, err := w.AppendUntil(t.Context(), "main", rec)
+		require.NoError(t, err)
+	}
+	write(queue.Record{Kind: queue.Claimed, Issuer: "one", Mode: queue.ModeDirect})
+	d := queue.Draw{At: 6, Seed: seed}
+	people := []queue.Person{}
+	for i, v := range []string{"ann", "bob", "cyd", "dan"} {
+		write(queue.Record{Kind: queue.Entered, Visitor: v})
+		people = append(people, queue.Person{Visitor: v, Ticket: d.Number(queue.Ticket(i + 2)), ExpiresMs: time.Now().Add(time.Minute).UnixMilli()})
+	}
+	slices.SortFunc(people, func(a, b queue.Person) int { return int(a.Ticket - b.Ticket) })
+	write(queue.Record{Kind: queue.Drawn, Epoch: 1, Seed: seed})
+	write(queue.Record{Kind: queue.Admitted, Epoch: 1, People: people[:2]})
+	audit := func(args ...string) (string, int) {
+		log.Close()
+		require.NoError(t, broker.Close())
+		out, code, err := soonbeon(t, append([]string{"audit", "--data", data}, args...)...)
+		require.NoError(t, err)
+		return out, code
+	}
+	out, code := audit("--ticket", "3")
+	require.Zero(t, code, out)
+	require.Contains(t, out, "it is the one that was committed to")
+	require.Contains(t, out, "(at most 2 are to)")
+	require.Contains(t, out, "(at most 193 are let in at 175/s)")
+	require.Contains(t, out, fmt.Sprintf("ticket      3           drew number %d; its entry: ", d.Number(3)))
+
+	out, code, err = soonbeon(t, "audit", "--data", data, "--commitment", "abc", "--max-active", "1")
+	require.NoError(t, err)
+	require.Equal(t, 1, code)
+	require.Contains(t, out, "it is NOT the one that was committed to")
+	require.Contains(t, out, "makes it 2 admissions that hold at one time; at most 1 are to")
 }
 
 func TestAuditWithoutALog(t *testing.T) {
