@@ -7,12 +7,15 @@
 //   - One process at a time has the folder; a second one is refused, and told which process holds it.
 //   - Files that were altered since they were written are refused, with the file and the place, rather than repaired by
 //     forgetting what follows. Only an unfinished last write, which nobody was told of, is cut off.
+//   - A transaction counts in all of its topics or in none, after a kill -9 in the middle of it too: at the next start it is
+//     committed where a part of it was, and otherwise rolled back.
 //   - Groups begin empty: every member of the last run is dead, so nobody waits for them.
 //
 // When the disk is full, records are refused and not acknowledged; appending works again once there is room.
 //
-// What it leaves out: replication, access control, retention (the log grows until somebody deletes the folder), and any
+// What it leaves out: replication, access control, retention and compaction (the log grows until somebody deletes the folder), and any
 // other machine's access. It is for trials and for small sites; a disk that dies takes the queue with it.
 //
-// Files: embedded.go (start, stop), lock.go (one process a folder), check.go (are the files as they were written?).
+// Files: embedded.go (start, stop), lock.go (one process a folder), check.go (are the files as they were written?),
+// txns.go (transactions that were under way).
 package embedded

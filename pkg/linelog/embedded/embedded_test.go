@@ -41,6 +41,10 @@ func TestMain(m *testing.M) {
 		fmt.Println(child(dir)) // only reached when something fails
 		os.Exit(1)
 	}
+	if dir := os.Getenv(editsEnv); dir != "" {
+		fmt.Println(editsChild(dir))
+		os.Exit(1)
+	}
 	goleak.VerifyTestMain(m)
 }
 

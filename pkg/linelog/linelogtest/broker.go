@@ -249,8 +249,9 @@ func (b *Broker) CatalogBytes(version int64) []byte {
 
 // AtCommit calls do when the next commit of a transaction has arrived and before it is dealt with. do must not wait.
 func (b *Broker) AtCommit(do func()) {
+	once := sync.OnceFunc(do) // a control that answers nothing itself stays for the next request
 	b.cluster.ControlKey(int16(kmsg.EndTxn), func(kmsg.Request) (kmsg.Response, error, bool) {
-		do()
+		once()
 		return nil, nil, false
 	})
 }
