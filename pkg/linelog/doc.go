@@ -37,6 +37,6 @@
 //     and sent again under the same sequence number: that is why it stands in the log once.
 //   - The broker's append time is not part of an acknowledgement in franz-go. What AppendUntil returns is the time that
 //     this process stamped the record with; readers see the broker's.
-//   - A queue that is deleted and made anew while a Writer lives answers ErrNoQueue for as long as the brokers refuse the
-//     old topic id. Writers do not adopt the new one quietly; checking ids (Topic) is the services' duty.
+//   - A queue that is deleted and made anew while a Writer lives answers ErrNoQueue until Writer.Forget. Writers do not adopt
+//     the new one quietly; checking ids (Topic) is the services' duty.
 package linelog

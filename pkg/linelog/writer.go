@@ -221,6 +221,10 @@ func (w *Writer) appendUntil(ctx context.Context, id queue.ID, rec queue.Record)
 	}
 }
 
+// Forget drops what the writer knows of a queue's topic, so that a queue that was deleted and made anew under the same name
+// can be appended to. Records that wait for the brokers are given up: their callers get ErrUnknown.
+func (w *Writer) Forget(id queue.ID) { w.client.PurgeTopicsFromProducing(TopicOf(id)) }
+
 // Flush waits until every record handed over so far was acknowledged or failed.
 func (w *Writer) Flush(ctx context.Context) error {
 	if err := w.client.Flush(ctx); err != nil {
