@@ -48,6 +48,9 @@ func CheckWhy(s string) error {
 		c := s[i]
 		ok = ok && (c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '_')
 	}
+	if s == "left" || s == "expired" || s == "released" {
+		return fmt.Errorf("the reason %s is what people are told who left or were let in: choose another word", s)
+	}
 	if !ok {
 		return fmt.Errorf("a reason is 1 to %d of a-z, 0-9 and '_', not %.40q", MaxWhy, s)
 	}

@@ -72,6 +72,9 @@ func (f *Follower) Stop(ctx context.Context) error {
 	return f.loop.Stop(ctx)
 }
 
+// KeepsLine says that it knows who waits.
+func (f *Follower) KeepsLine() bool { return f.line != nil }
+
 // ID is the queue's.
 func (f *Follower) ID() queue.ID { return f.id }
 
@@ -233,10 +236,14 @@ func (f *Follower) Recent(atMs int64) []Batch {
 }
 
 // Rate is the people a second that full batches (fullBatch people or more) came to over the last minute; ok is false where
-// too little was seen. Batches that the line was too short to fill say nothing about how fast it moves.
+// too little was seen. Batches that the line was too short to fill say nothing about how fast it moves. With fullBatch 0 it is all
+// people over all of the time up to now: where a capacity decides how many go, and how long nobody does.
 func (f *Follower) Rate(now time.Time, fullBatch int) (perSecond float64, ok bool) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
+	if fullBatch == 0 {
+		return f.pace.overall(now.UnixMilli()-60_000, now.UnixMilli())
+	}
 	return f.pace.rate(now.UnixMilli()-60_000, fullBatch)
 }
 

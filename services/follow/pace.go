@@ -29,6 +29,19 @@ func (p *pace) since(atMs int64) []Batch {
 	return append([]Batch(nil), p.batches[i:]...)
 }
 
+// overall is the people a second from the first batch since atMs up to nowMs.
+func (p *pace) overall(atMs, nowMs int64) (float64, bool) {
+	people, first := 0, nowMs
+	for i := len(p.batches) - 1; i >= 0 && p.batches[i].AtMs > atMs; i-- {
+		people += p.batches[i].People
+		first = p.batches[i].AtMs
+	}
+	if nowMs-first < 2000 || people == 0 {
+		return 0, false
+	}
+	return float64(people) * 1000 / float64(nowMs-first), true
+}
+
 // rate adds up the full batches since atMs that follow a full one, and the time between the two. After a batch that was not
 // full nobody waited for a while: that time says nothing about the pace.
 func (p *pace) rate(atMs int64, fullBatch int) (float64, bool) {

@@ -136,3 +136,22 @@ func TestRecentAndMemoryOfBatches(t *testing.T) {
 		require.Empty(t, f.Recent(last+1000))
 	})
 }
+
+// Where a capacity decides, the time in which nobody goes counts too.
+func TestTheOverallPaceCountsTheTimeInWhichNobodyGoes(t *testing.T) {
+	f := inMemory()
+	start := time.UnixMilli(1_000_000)
+	for i := range int64(4) {
+		f.pace.add(start.UnixMilli()+100*i, 10)
+	}
+	_, ok := f.Rate(start.Add(time.Second), 0)
+	require.False(t, ok, "too little was seen")
+	rate, ok := f.Rate(start.Add(10*time.Second), 0)
+	require.True(t, ok)
+	require.InDelta(t, 4, rate, 0.01)
+	rate, ok = f.Rate(start.Add(50*time.Second), 0)
+	require.True(t, ok)
+	require.InDelta(t, 0.8, rate, 0.01)
+	_, ok = f.Rate(start.Add(61*time.Second), 0)
+	require.False(t, ok)
+}

@@ -143,7 +143,7 @@ func moves(e *queue.Entry, now time.Time) bool {
 func (q *Queue) wait(ahead int64, e *queue.Entry, atMost float64, now time.Time) (time.Duration, bool) {
 	full := int(e.Settings.PerBatch())
 	if e.Settings.MaxActive > 0 {
-		full = 1 // the capacity decides how many a batch has, so that each of them tells the pace
+		full = 0 // the capacity decides how many a batch has, and how long none comes
 	}
 	rate, ok := q.Reading.Rate(now, full)
 	switch {

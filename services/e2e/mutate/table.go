@@ -83,7 +83,7 @@ var inMemory = []mutation{
 	{rule: "another epoch's end is void", file: ledgerFile, old: "if l.leads(rec) {\n			l.state.End = queue.End{", fresh: "if true {\n			l.state.End = queue.End{"},
 	{rule: "who enters after the end takes no place", file: foldFile, old: "	if l.state.End.Over {\n		l.counts.Refused++\n		return\n	}\n", fresh: ""},
 	{rule: "reopening takes people in again", file: ledgerFile, old: "			l.state.End.Over = false\n", fresh: ""},
-	{rule: "a release frees a place", file: slotsFile, old: "	delete(s.ends, t)\n	return ok", fresh: "	return ok"},
+	{rule: "a release frees a place", file: slotsFile, old: "	s.byTicket[i].gone = true\n	s.held--\n	return true", fresh: "	return true"},
 	{rule: "an admission holds its place for the leeway after its end", file: slotsFile, old: `l.active.expire(nowMs - leewayMs)`, fresh: `l.active.expire(nowMs)`},
 	{rule: "there is no room beyond the capacity", file: leaderFile, old: `most-active`, fresh: `most-active+1`},
 	{rule: "a reading that has not met the leader's own record does not count", file: leaderFile, old: "	if seq < l.last {\n		return 0\n	}\n", fresh: ""},
