@@ -26,7 +26,7 @@ const (
 // GroupConfig says what to share out, and how soon a dead member is noticed.
 type GroupConfig struct {
 	Group  string     // the same for all who share the queues
-	Queues []queue.ID // all of them, the same for every member; their topics should exist
+	Queues []queue.ID // all of them at first, the same for every member; Membership.Set changes them. Their topics should exist
 	// Session is how long a member may be silent before its queues go to others; default 4 s. Brokers have a lower limit
 	// (group.min.session.timeout.ms, 6 s unless set): where it is higher, it counts.
 	Session   time.Duration
@@ -47,9 +47,6 @@ func (c GroupConfig) validate() error {
 	var errs []error
 	if c.Group == "" {
 		errs = append(errs, errors.New("group: give it a name"))
-	}
-	if len(c.Queues) == 0 {
-		errs = append(errs, errors.New("group: give at least one queue"))
 	}
 	for _, id := range c.Queues {
 		if _, err := queue.ParseID(string(id)); err != nil {
@@ -84,14 +81,21 @@ type Membership struct {
 	mu      sync.Mutex
 	pending []event
 	ended   bool
-	wake    chan struct{} // holds one token when pending has grown or ended is set
+	wake    chan struct{}     // holds one token when pending has grown or ended is set
+	wanted  map[queue.ID]bool // what the last Set said
+	changed chan struct{}     // holds one token when wanted is another than the client knows
 }
 
-// event is one change of the assignment; done is closed when its calls have returned.
+// event is one change of the assignment, or of what is wanted; done is closed when its calls have returned.
 type event struct {
 	gained, gone []queue.ID
+	wanted       map[queue.ID]bool // nil: as before
 	done         chan struct{}
 }
+
+// setPause is the least time between two changes of what the group is told of: whoever makes a thousand queues one by one
+// should not make the members begin anew a thousand times.
+const setPause = 250 * time.Millisecond
 
 // Join begins a membership and returns at once; it joins as soon as the brokers answer, and again whenever it was thrown
 // out, until Close. assigned and lost are called one after another and never at once, in the order of the events; a queue
@@ -106,11 +110,34 @@ func (l *Log) Join(ctx context.Context, cfg GroupConfig, assigned, lost func(que
 	m := &Membership{
 		log: l, cfg: cfg, assigned: assigned, lost: lost, cancel: cancel,
 		logger:  l.logger.With(zap.String("group", cfg.Group)),
-		stopped: make(chan struct{}), calls: make(chan struct{}), wake: make(chan struct{}, 1),
+		stopped: make(chan struct{}), calls: make(chan struct{}), wake: make(chan struct{}, 1), changed: make(chan struct{}, 1),
 	}
+	m.Set(cfg.Queues)
 	go m.dispatch()
 	go m.run(ctx)
 	return m, nil
+}
+
+// Set says which queues there are from now on. Those that are new are shared out among all members that know of them, within
+// a second or so; lost is called for those that are ours and no longer wanted, at once, whether their topics are there still
+// or not. It returns without waiting for any of it.
+func (m *Membership) Set(ids []queue.ID) {
+	wanted := make(map[queue.ID]bool, len(ids))
+	for _, id := range ids {
+		wanted[id] = true
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ended {
+		return
+	}
+	m.wanted = wanted
+	m.pending = append(m.pending, event{wanted: wanted, done: make(chan struct{})})
+	m.signal()
+	select {
+	case m.changed <- struct{}{}:
+	default:
+	}
 }
 
 // Close calls lost for everything that is ours, then leaves the group, so that others take over at once. It returns when
@@ -132,13 +159,8 @@ func (m *Membership) run(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	topics := make([]string, 0, len(m.cfg.Queues))
-	for _, id := range m.cfg.Queues {
-		topics = append(topics, TopicOf(id))
-	}
 	client, err := m.log.newClient(
 		kgo.ConsumerGroup(m.cfg.Group),
-		kgo.ConsumeTopics(topics...),
 		// Cooperative: whoever keeps a queue goes on leading it while others come and go.
 		kgo.Balancers(kgo.CooperativeStickyBalancer()),
 		kgo.SessionTimeout(session),
@@ -163,8 +185,7 @@ func (m *Membership) run(ctx context.Context) {
 		m.logger.Error("cannot join the group", zap.Error(err))
 		return
 	}
-	client.PauseFetchTopics(topics...)
-	<-ctx.Done()
+	m.follow(ctx, client)
 	// What is ours is given up first: whoever takes over finds nobody leading.
 	<-m.finish()
 	leaveCtx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
@@ -173,6 +194,50 @@ func (m *Membership) run(ctx context.Context) {
 		m.logger.Warn("could not leave the group; its other members wait for the session to end", zap.Error(err))
 	}
 	client.CloseAllowingRebalance()
+}
+
+// follow tells the client what is wanted, until ctx ends.
+func (m *Membership) follow(ctx context.Context, client *kgo.Client) {
+	told := make(map[queue.ID]bool)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.changed:
+		}
+		m.mu.Lock()
+		wanted := m.wanted
+		m.mu.Unlock()
+		var add, drop []string
+		for id := range wanted {
+			if !told[id] {
+				add = append(add, TopicOf(id))
+			}
+		}
+		for id := range told {
+			if !wanted[id] {
+				drop = append(drop, TopicOf(id))
+			}
+		}
+		told = wanted
+		client.PauseFetchTopics(add...) // nothing is ever read through the group
+		client.AddConsumeTopics(add...)
+		if len(drop) > 0 {
+			purged := make(chan struct{})
+			go func() { // it waits for brokers that are away
+				defer close(purged)
+				client.PurgeTopicsFromConsuming(drop...)
+			}()
+			select {
+			case <-purged:
+			case <-ctx.Done():
+				return
+			}
+		}
+		if sleep(ctx, setPause) != nil {
+			return
+		}
+	}
 }
 
 // session asks the brokers for their lower limit.
@@ -229,15 +294,20 @@ func (m *Membership) signal() {
 	}
 }
 
-// dispatch makes the calls. It alone knows what is ours as the caller sees it.
+// dispatch makes the calls. It alone knows what is ours as the caller sees it: what the group gave us, and is wanted.
 func (m *Membership) dispatch() {
 	defer close(m.calls)
-	ours := make(map[queue.ID]bool)
-	give := func(ids []queue.ID) {
+	var wanted map[queue.ID]bool
+	held, ours := make(map[queue.ID]bool), make(map[queue.ID]bool)
+	settle := func(ids []queue.ID) {
 		for _, id := range ids {
-			if ours[id] {
+			switch should := held[id] && wanted[id]; {
+			case ours[id] && !should:
 				delete(ours, id)
 				m.lost(id)
+			case !ours[id] && should:
+				ours[id] = true
+				m.assigned(id)
 			}
 		}
 	}
@@ -248,17 +318,28 @@ func (m *Membership) dispatch() {
 		m.pending = nil
 		m.mu.Unlock()
 		for _, e := range events {
-			give(e.gone)
-			for _, id := range e.gained {
-				if !ours[id] && !ended { // at the end nothing more is begun
-					ours[id] = true
-					m.assigned(id)
+			for _, id := range e.gone {
+				delete(held, id)
+			}
+			settle(e.gone)
+			if !ended { // at the end nothing more is begun
+				for _, id := range e.gained {
+					held[id] = true
+				}
+				settle(e.gained)
+			}
+			if e.wanted != nil {
+				wanted = e.wanted
+				settle(slices.Sorted(maps.Keys(ours)))
+				if !ended {
+					settle(slices.Sorted(maps.Keys(held)))
 				}
 			}
 			close(e.done)
 		}
 		if ended {
-			give(slices.Sorted(maps.Keys(ours)))
+			clear(held)
+			settle(slices.Sorted(maps.Keys(ours)))
 			return
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/soonbeon/soonbeon/pkg/linelog"
 	"github.com/soonbeon/soonbeon/pkg/linelog/linelogtest"
 	"github.com/soonbeon/soonbeon/pkg/queue"
@@ -71,6 +73,47 @@ func (l *leads) await(n int) time.Duration {
 		case <-ctx.Done():
 			l.t.Fatalf("has %d queues, waited in vain for %d", have, n)
 		}
+	}
+}
+
+func (l *leads) has() int {
+	n, _ := l.count()
+	return n
+}
+
+func (l *leads) names() (ids []queue.ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, ours := range l.ours {
+		if ours {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// awaitSum waits until both members have n queues, and no other change comes for a moment.
+func (l *leads) awaitSum(n int, o *leads) time.Duration {
+	l.t.Helper()
+	start := time.Now()
+	quiet := start
+	for ctx := soon(l.t); ; {
+		mine, changed := l.count()
+		theirs, also := o.count()
+		wait := time.NewTimer(700 * time.Millisecond)
+		select {
+		case <-changed:
+			quiet = time.Now()
+		case <-also:
+			quiet = time.Now()
+		case <-wait.C:
+			if mine+theirs == n {
+				return quiet.Sub(start)
+			}
+		case <-ctx.Done():
+			l.t.Fatalf("have %d and %d queues, waited in vain for %d", mine, theirs, n)
+		}
+		wait.Stop()
 	}
 }
 
@@ -166,6 +209,85 @@ func TestMembershipOutlastsTheBrokersAbsence(t *testing.T) {
 	if n, _ := l.count(); n != 0 {
 		t.Errorf("closed, and still has %d queues", n)
 	}
+}
+
+func TestMembershipIsToldOfOtherQueues(t *testing.T) {
+	b := linelogtest.Start(t)
+	log := b.Log(t)
+	a, c := newLeads(t), newLeads(t)
+	first, second := join(t, log, a), join(t, b.Log(t), c) // of none
+	ids := someQueues(t, log, 6)
+	first.Set(ids)
+	a.await(6)
+	second.Set(ids)
+	c.await(3)
+	a.await(3)
+
+	// Removed: lost at once, whoever had it, with its topic gone already.
+	require.NoError(t, log.DeleteQueue(soon(t), ids[0]))
+	first.Set(ids[1:])
+	second.Set(ids[1:])
+	t.Logf("shared anew after %v, %v", a.awaitSum(5, c), c.await(len(ids)-1-a.has()))
+	require.NotContains(t, append(a.names(), c.names()...), ids[0])
+
+	// Made anew under the same name, and back.
+	ensure(t, log, ids[0])
+	first.Set(ids)
+	second.Set(ids)
+	a.awaitSum(6, c)
+
+	// Taken away and given back at once.
+	first.Set(nil)
+	a.await(0)
+	first.Set(ids)
+	a.awaitSum(6, c)
+
+	second.Set(nil)
+	c.await(0)
+	a.await(6)
+	first.Set(nil)
+	a.await(0)
+	first.Close()
+	first.Set(ids)
+	if n := a.has(); n != 0 {
+		t.Errorf("closed, and has %d queues", n)
+	}
+}
+
+// manyQueues: a thousand queues in one Set are assigned within seconds, and two members share them about evenly; a killed
+// one's share goes to the other.
+func manyQueues(t *testing.T, log, killed *linelog.Log, kill func(), group string, ids []queue.ID) {
+	t.Helper()
+	cfg := linelog.GroupConfig{Group: group}
+	a, c := newLeads(t), newLeads(t)
+	member := func(log *linelog.Log, l *leads) {
+		m, err := log.Join(context.WithoutCancel(t.Context()), cfg, l.assigned, l.lost)
+		require.NoError(t, err)
+		t.Cleanup(m.Close)
+		m.Set(ids)
+	}
+	member(log, a)
+	took := a.await(len(ids))
+	t.Logf("%d queues assigned in %v", len(ids), took)
+	require.Less(t, took, 10*time.Second)
+	member(killed, c)
+	took = a.awaitSum(len(ids), c)
+	for c.has() < len(ids)*2/5 {
+		took += a.awaitSum(len(ids), c)
+	}
+	t.Logf("shared in %v: %d and %d", took, a.has(), c.has())
+	require.InDelta(t, len(ids)/2, c.has(), float64(len(ids))/10)
+	kill()
+	took = a.await(len(ids))
+	t.Logf("a killed one's share moved in %v", took)
+	require.Less(t, took, 8*time.Second)
+}
+
+func TestManyQueuesAreShared(t *testing.T) {
+	b := linelogtest.Start(t)
+	log := b.Log(t)
+	other, link := b.Link(t, nil, nil)
+	manyQueues(t, log, other, link.Away, "issuers", someQueues(t, log, 1000))
 }
 
 func TestClosingBeforeJoining(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/zap/zaptest"
@@ -140,6 +141,45 @@ func TestRealGroup(t *testing.T) {
 	if n, _ := a.count(); n != 0 {
 		t.Error("the first member still leads")
 	}
+}
+
+func TestRealManyQueuesAreShared(t *testing.T) {
+	log, admin, id := realLog(t)
+	other, link := linelogtest.Through(t, linelog.Config{Brokers: strings.Split(os.Getenv(realBrokers), ",")})
+	var ids []queue.ID
+	var topics []string
+	for i := range 1000 {
+		ids = append(ids, queue.ID(fmt.Sprint(id, "-", i)))
+		topics = append(topics, linelog.TopicOf(ids[i]))
+	}
+	t.Cleanup(func() { _, _ = admin.DeleteTopics(context.WithoutCancel(t.Context()), topics...) })
+	_, err := admin.CreateTopics(soon(t), 1, 1, nil, topics...)
+	require.NoError(t, err)
+	manyQueues(t, log, other, link.Away, string(id), ids)
+}
+
+func TestRealCatalog(t *testing.T) {
+	log, _, id := realLog(t)
+	one, other := catalogWriter(t, log), catalogWriter(t, log)
+	makeQueue(t, one, id)
+	for _, w := range []*linelog.CatalogWriter{one, one, other, other, one} {
+		from := time.Now()
+		_, err := w.Edit(soon(t), id, func(now *queue.Entry) (*queue.Entry, *queue.Change, error) {
+			now.Settings.MaxActive++
+			return now, did("set"), nil
+		})
+		require.NoError(t, err)
+		t.Logf("an edit: %v", time.Since(from))
+	}
+	_, last := catalog(t, log)
+	require.Equal(t, int64(5), last[id].Entry.Settings.MaxActive)
+	changes, err := log.Changes(soon(t), id, 100)
+	require.NoError(t, err)
+	require.Len(t, changes, 6)
+	_, err = one.Edit(soon(t), id, func(*queue.Entry) (*queue.Entry, *queue.Change, error) { return nil, did("delete"), nil })
+	require.NoError(t, err)
+	_, last = catalog(t, log)
+	require.Nil(t, last[id].Entry)
 }
 
 // BenchmarkAppend says what callers that append one record each, all at once, get. On real brokers where there are any.
