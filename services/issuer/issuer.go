@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,10 +20,13 @@ const Group = "soonbeon-issuer"
 
 // Config of an issuer.
 type Config struct {
-	Name    string // of this process, for people who read the log; at most 64 bytes
-	Queues  map[queue.ID]queue.Settings
-	View    func(queue.ID) View             // the shared view; nil where there is none
-	Reading func(queue.ID) *follow.Follower // keeps the line; started and stopped by its owner
+	Name    string                              // of this process, for people who read the log; at most 64 bytes
+	Entry   func(queue.ID) (*queue.Entry, bool) // the catalogue's, as it is at the moment; not to be changed
+	View    func(queue.ID) View                 // the shared view; nil where there is none
+	Ping    func(context.Context) error         // asks for a sign of life of what holds the shared views; nil where there is none
+	Reading func(queue.ID) *follow.Follower     // keeps the line; started and stopped by its owner
+	// Seed opens the seed of a draw. Its error keeps the queue closed until it can be opened.
+	Seed func(id queue.ID, sealed []byte) (queue.Seed, error)
 }
 
 // Service leads the queues that the group assigns to it. It is a lifecycle.Service.
@@ -32,7 +36,10 @@ type Service struct {
 	logger  *zap.Logger
 	metrics *metrics
 
+	watch *watch
+
 	mu      sync.Mutex
+	queues  []queue.ID
 	started bool
 	stopped bool
 	member  *linelog.Membership
@@ -43,28 +50,36 @@ type Service struct {
 }
 
 type running struct {
+	lead   *leadership
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
 // New checks cfg. Nothing runs yet.
 func New(cfg Config, log *linelog.Log, logger *zap.Logger, reg prometheus.Registerer) (*Service, error) {
-	var errs []error
-	if len(cfg.Queues) == 0 {
-		errs = append(errs, errors.New("issuer: no queue is given"))
-	}
-	for id, s := range cfg.Queues {
-		if err := s.Validate(); err != nil {
-			errs = append(errs, fmt.Errorf("issuer: queue %s: %w", id, err))
-		}
+	if cfg.Entry == nil || cfg.Reading == nil || cfg.Seed == nil || (cfg.View == nil) != (cfg.Ping == nil) {
+		return nil, errors.New("issuer: the catalogue, the readings, what opens seeds, and a sign of life where there are views are needed")
 	}
 	if cfg.Name == "" || len(cfg.Name) > 64 {
-		errs = append(errs, errors.New("issuer: a name has 1 to 64 bytes"))
+		return nil, errors.New("issuer: a name has 1 to 64 bytes")
 	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+	s := &Service{cfg: cfg, log: log, logger: logger, metrics: newMetrics(reg), leads: map[queue.ID]*running{}, done: make(chan struct{})}
+	if cfg.Ping != nil {
+		s.watch = &watch{ping: cfg.Ping}
 	}
-	return &Service{cfg: cfg, log: log, logger: logger, metrics: newMetrics(reg), leads: map[queue.ID]*running{}, done: make(chan struct{})}, nil
+	return s, nil
+}
+
+// Set says which queues there are, before Start and whenever it changes, from one goroutine. Each needs its entry and its
+// reading before.
+func (s *Service) Set(ids []queue.ID) {
+	s.mu.Lock()
+	s.queues = slices.Clone(ids)
+	member := s.member
+	s.mu.Unlock()
+	if member != nil {
+		member.Set(ids)
+	}
 }
 
 // Start joins the group; queues come when the group assigns them.
@@ -80,12 +95,11 @@ func (s *Service) Start(ctx context.Context) error {
 	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.writer, s.cancel, s.started = w, cancel, true
-	var ids []queue.ID
-	for id := range s.cfg.Queues {
-		ids = append(ids, id)
-	}
-	s.member, err = s.log.Join(run, linelog.GroupConfig{Group: Group, Queues: ids},
+	s.member, err = s.log.Join(run, linelog.GroupConfig{Group: Group, Queues: s.queues},
 		func(id queue.ID) { s.assigned(run, id) }, s.lost)
+	if err == nil && s.watch != nil {
+		err = s.watch.Start(ctx)
+	}
 	if err != nil {
 		cancel()
 		w.Close()
@@ -98,11 +112,20 @@ func (s *Service) Start(ctx context.Context) error {
 func (s *Service) assigned(ctx context.Context, id queue.ID) {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &running{cancel: cancel, done: make(chan struct{})}
-	l := &leadership{id: id, name: s.cfg.Name, set: s.cfg.Queues[id], log: s.writer, reading: s.cfg.Reading(id),
-		logger: s.logger.With(zap.String("queue", string(id))), metrics: s.metrics}
+	l := &leadership{id: id, name: s.cfg.Name, log: s.writer, logger: s.logger.With(zap.String("queue", string(id))), metrics: s.metrics,
+		entry: func() (*queue.Entry, bool) { return s.cfg.Entry(id) },
+		seed:  func(sealed []byte) (queue.Seed, error) { return s.cfg.Seed(id, sealed) }}
 	if s.cfg.View != nil {
-		l.shared = s.cfg.View(id)
+		l.shared, l.health.watch = s.cfg.View(id), s.watch
 	}
+	if reading := s.cfg.Reading(id); reading != nil {
+		l.reading = reading
+	} else { // it was deleted a moment ago; the group will be told
+		cancel()
+		close(r.done)
+		return
+	}
+	r.lead = l
 	s.mu.Lock()
 	s.leads[id] = r
 	s.mu.Unlock()
@@ -121,7 +144,29 @@ func (s *Service) lost(id queue.ID) {
 	if r != nil {
 		r.cancel()
 		<-r.done
+		if _, there := s.cfg.Entry(id); !there {
+			s.metrics.forget(id)
+			s.writerOf().Forget(id) // a queue that is made anew under this name has another log
+		}
 	}
+}
+
+func (s *Service) writerOf() *linelog.Writer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.writer
+}
+
+// Why is the reason that nobody was admitted at the last tick: one of queue.Reason or queue.Skip…; "" where somebody was.
+func (s *Service) Why(id queue.ID) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.leads[id]; r != nil {
+		if why := r.lead.why.Load(); why != nil {
+			return *why
+		}
+	}
+	return queue.SkipNotLeading
 }
 
 // Leading says which queues are assigned here at the moment.
@@ -148,6 +193,9 @@ func (s *Service) Stop(ctx context.Context) error {
 			defer close(s.done)
 			if started {
 				member.Close() // calls lost for each queue
+				if s.watch != nil {
+					_ = s.watch.Stop(context.Background())
+				}
 				cancel()
 				writer.Close()
 			}

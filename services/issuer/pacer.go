@@ -80,6 +80,14 @@ func (p *Pacer) Spend(now time.Time, people int) {
 // Idle says that nobody else waits: what is left of the credit is lost, but for the fraction.
 func (p *Pacer) Idle() { p.credit = math.Min(p.credit, almost) }
 
+// Rest says that nobody could go up to at: the time until then earns nothing, as with Idle.
+func (p *Pacer) Rest(at time.Time) {
+	if at.After(p.last) {
+		p.last = at
+	}
+	p.Idle()
+}
+
 // Next is the next point of the grid of intervals that began at start, after now.
 func Next(start, now time.Time, interval time.Duration) time.Time {
 	return start.Add(now.Sub(start)/interval*interval + interval)

@@ -31,6 +31,8 @@ type world struct {
 	next    int           // visitors so far
 
 	shared shared
+	entry  *queue.Entry // the catalogue's
+	asked  int          // questions to a view
 }
 
 const clockAhead = time.Hour
@@ -104,7 +106,43 @@ func (w *world) Waiting() int64 {
 	return w.line.Total()
 }
 
-func (w *world) WaitFor(context.Context, queue.Ticket) error { return nil }
+func (w *world) WaitFor(ctx context.Context, t queue.Ticket) error {
+	for {
+		w.mu.Lock()
+		seq, changed := w.line.State().Seq, w.changed
+		w.mu.Unlock()
+		if seq >= t {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (w *world) Active(nowMs int64, leeway time.Duration) int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.line.Active(nowMs, leeway.Milliseconds())
+}
+
+// operate changes the queue's entry in the catalogue.
+func (w *world) operate(change func(*queue.Entry)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := *w.entry
+	e.Version++
+	change(&e)
+	w.entry = &e
+}
+
+func (w *world) current() (*queue.Entry, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.entry, true
+}
 
 func (w *world) Recent(atMs int64) (b []follow.Batch) {
 	w.mu.Lock()
@@ -121,6 +159,7 @@ func (w *world) Recent(atMs int64) (b []follow.Batch) {
 func (w *world) Admit(_ context.Context, ask queue.Ask, _ queue.Settings) ([]queue.Person, queue.Reason, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.asked++
 	people, why := w.line.Admit(ask)
 	return people, why, nil
 }
@@ -134,6 +173,7 @@ type shared struct {
 	hang      time.Duration // each call takes so long
 	cut       int           // so many replies are lost after the work was done
 	projected bool          // false: no projector runs
+	asked     int           // by leaders, for people
 }
 
 var errDown = errors.New("away")
@@ -171,6 +211,7 @@ func (s *shared) Admit(ctx context.Context, ask queue.Ask, _ queue.Settings) ([]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.project()
+	s.asked++
 	people, why := s.line.Admit(ask)
 	if s.cut > 0 {
 		s.cut--
@@ -199,7 +240,24 @@ func (s *shared) set(change func(*shared)) {
 func (w *world) issuer(name string, set queue.Settings, view View) (h *handle, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	h = &handle{world: w}
-	l := &leadership{id: "main", name: name, set: set, log: h, shared: view, reading: h.world, logger: zaptest.NewLogger(w.t), metrics: newMetrics(prometheus.NewRegistry())}
+	w.mu.Lock()
+	if w.entry == nil {
+		w.entry = &queue.Entry{ID: "main", Version: 1, Settings: set}
+	}
+	w.mu.Unlock()
+	l := &leadership{id: "main", name: name, log: h, shared: view, reading: h.world, logger: zaptest.NewLogger(w.t), metrics: newMetrics(prometheus.NewRegistry()),
+		entry: w.current, seed: func(sealed []byte) (s queue.Seed, err error) {
+			if len(sealed) != queue.SeedBytes {
+				return s, errors.New("not sealed with this secret")
+			}
+			return queue.Seed(sealed), nil
+		}}
+	if view != nil {
+		l.health.watch = &watch{ping: func(ctx context.Context) error { return w.shared.begin(ctx) }}
+		if err := l.health.watch.Start(ctx); err != nil {
+			w.t.Fatal(err)
+		}
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -208,6 +266,9 @@ func (w *world) issuer(name string, set queue.Settings, view View) (h *handle, s
 	return h, func() {
 		cancel()
 		<-done
+		if view != nil {
+			_ = l.health.watch.Stop(context.Background())
+		}
 		synctest.Wait() // nothing of it is left running
 	}
 }

@@ -72,8 +72,9 @@ func (f *fixture) soon() context.Context {
 // service runs until the test ends, or is stopped before.
 func (f *fixture) service(reg prometheus.Registerer) *Service {
 	f.t.Helper()
-	s, err := New(Config{Queues: []queue.ID{main}, View: func(queue.ID) View { return f.told }}, f.log, f.logger, reg)
+	s, err := New(Config{View: func(queue.ID) View { return f.told }}, f.log, f.logger, reg)
 	require.NoError(f.t, err)
+	s.Set([]queue.ID{main})
 	require.NoError(f.t, s.Start(f.soon()))
 	f.t.Cleanup(func() { f.stop(s) })
 	return s

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,8 +29,7 @@ type View interface {
 
 // Config of a projector.
 type Config struct {
-	Queues []queue.ID
-	View   func(queue.ID) View
+	View func(queue.ID) View
 	// FarBehind is how many records a view may lack and still be applied to; one that lacks more is loaded at once. 0:
 	// DefaultFarBehind.
 	FarBehind int64
@@ -43,9 +43,11 @@ type Service struct {
 	metrics *metrics
 
 	mu      sync.Mutex
+	queues  []queue.ID
 	started bool
 	stopped bool
 	member  *linelog.Membership
+	hub     *linelog.Hub
 	cancel  context.CancelFunc
 	runs    map[queue.ID]*projection
 	done    chan struct{}
@@ -53,13 +55,25 @@ type Service struct {
 
 // New checks cfg. Nothing runs yet.
 func New(cfg Config, log *linelog.Log, logger *zap.Logger, reg prometheus.Registerer) (*Service, error) {
-	if len(cfg.Queues) == 0 {
-		return nil, errors.New("projector: no queue is given")
+	if cfg.View == nil {
+		return nil, errors.New("projector: views are needed")
 	}
 	if cfg.FarBehind <= 0 {
 		cfg.FarBehind = DefaultFarBehind
 	}
-	return &Service{cfg: cfg, log: log, logger: logger, metrics: newMetrics(reg), runs: map[queue.ID]*projection{}, done: make(chan struct{})}, nil
+	return &Service{cfg: cfg, log: log, logger: logger, metrics: newMetrics(reg), hub: log.NewHub(),
+		runs: map[queue.ID]*projection{}, done: make(chan struct{})}, nil
+}
+
+// Set says which queues there are, before Start and whenever it changes, from one goroutine.
+func (s *Service) Set(ids []queue.ID) {
+	s.mu.Lock()
+	s.queues = slices.Clone(ids)
+	member := s.member
+	s.mu.Unlock()
+	if member != nil {
+		member.Set(ids)
+	}
 }
 
 // Start joins the group; queues come when the group assigns them.
@@ -70,7 +84,7 @@ func (s *Service) Start(ctx context.Context) error {
 		return errors.New("projector: started or stopped already")
 	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	member, err := s.log.Join(run, linelog.GroupConfig{Group: Group, Queues: s.cfg.Queues},
+	member, err := s.log.Join(run, linelog.GroupConfig{Group: Group, Queues: s.queues},
 		func(id queue.ID) { s.assigned(run, id) }, s.lost)
 	if err != nil {
 		cancel()
@@ -82,7 +96,7 @@ func (s *Service) Start(ctx context.Context) error {
 
 func (s *Service) assigned(ctx context.Context, id queue.ID) {
 	ctx, cancel := context.WithCancel(ctx)
-	p := &projection{id: id, view: s.cfg.View(id), log: s.log, logger: s.logger.With(zap.String("queue", string(id))),
+	p := &projection{id: id, view: s.cfg.View(id), log: s.log, hub: s.hub, logger: s.logger.With(zap.String("queue", string(id))),
 		metrics: s.metrics, far: s.cfg.FarBehind, cancel: cancel, done: make(chan struct{})}
 	s.mu.Lock()
 	s.runs[id] = p
@@ -129,7 +143,7 @@ func (s *Service) Stop(ctx context.Context) error {
 	s.mu.Lock()
 	first := !s.stopped
 	s.stopped = true
-	member, cancel := s.member, s.cancel
+	member, cancel, hub := s.member, s.cancel, s.hub
 	s.mu.Unlock()
 	if first {
 		go func() {
@@ -138,6 +152,7 @@ func (s *Service) Stop(ctx context.Context) error {
 				member.Close()
 				cancel()
 			}
+			hub.Close()
 		}()
 	}
 	select {
@@ -153,6 +168,7 @@ type projection struct {
 	id      queue.ID
 	view    View
 	log     *linelog.Log
+	hub     *linelog.Hub // all projections read through one connection
 	logger  *zap.Logger
 	metrics *metrics
 	far     int64
@@ -192,6 +208,10 @@ const retryAfter = 500 * time.Millisecond
 
 // callTimeout bounds one call to the view. A script that ran all the same shows in seq.
 const callTimeout = 5 * time.Second
+
+// drawTimeout bounds the call that draws lots: everybody who waits is read and put under another number, about six seconds for a
+// million.
+const drawTimeout = 2 * time.Minute
 
 func (p *projection) run(ctx context.Context) {
 	p.logger.Info("projecting")
@@ -269,7 +289,7 @@ func (p *projection) next(ctx context.Context, r *linelog.Reader) ([]queue.Recor
 
 // from applies what follows ticket seq until the view refuses, and returns where it is then.
 func (p *projection) from(ctx context.Context, seq queue.Ticket, topic string) (queue.Ticket, error) {
-	r := p.log.NewReader(p.id, seq, topic)
+	r := p.hub.NewReader(p.id, seq, topic)
 	defer r.Close()
 	q := string(p.id)
 	for {
@@ -285,7 +305,11 @@ func (p *projection) from(ctx context.Context, seq queue.Ticket, topic string) (
 			continue
 		}
 		began := time.Now()
-		call, cancel := context.WithTimeout(ctx, callTimeout)
+		timeout := callTimeout
+		if slices.ContainsFunc(recs, func(r queue.Record) bool { return r.Kind == queue.Drawn }) {
+			timeout = drawTimeout
+		}
+		call, cancel := context.WithTimeout(ctx, timeout)
 		now, fits, err := p.view.Apply(call, seq, recs, topic)
 		cancel()
 		if err != nil {

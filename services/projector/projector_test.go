@@ -228,8 +228,9 @@ func TestTwoProjectorsAtOnce(t *testing.T) {
 	f := newFixture(t)
 	var all []*Service
 	for range 2 {
-		s, err := New(Config{Queues: []queue.ID{main}, View: func(queue.ID) View { return f.told }}, f.log, f.logger, nil)
+		s, err := New(Config{View: func(queue.ID) View { return f.told }}, f.log, f.logger, nil)
 		require.NoError(t, err)
+		s.Set([]queue.ID{main})
 		s.assigned(t.Context(), main)
 		t.Cleanup(func() { s.lost(main) })
 		all = append(all, s)
@@ -288,8 +289,9 @@ func TestKeepsTheContractOfAService(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, rdb.Close()) })
 	broker.AppendMany(main, 100, func(int) queue.Record { return queue.Record{Kind: queue.Entered, Visitor: "v"} })
 	lifecycletest.Stress(t, func(t *testing.T) lifecycle.Service {
-		s, err := New(Config{Queues: []queue.ID{main}, View: func(id queue.ID) View { return redisline.New(rdb, id) }}, log, zap.NewNop(), nil)
+		s, err := New(Config{View: func(id queue.ID) View { return redisline.New(rdb, id) }}, log, zap.NewNop(), nil)
 		require.NoError(t, err)
+		s.Set([]queue.ID{main})
 		return s
 	})
 	_, err = New(Config{}, log, zap.NewNop(), nil)

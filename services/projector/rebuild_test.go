@@ -20,8 +20,9 @@ import (
 // loading runs a projector that loads a view which lacks more than 300 records.
 func (f *fixture) loading(view View) *Service {
 	f.t.Helper()
-	s, err := New(Config{Queues: []queue.ID{main}, View: func(queue.ID) View { return view }, FarBehind: 300}, f.log, f.logger, nil)
+	s, err := New(Config{View: func(queue.ID) View { return view }, FarBehind: 300}, f.log, f.logger, nil)
 	require.NoError(f.t, err)
+	s.Set([]queue.ID{main})
 	require.NoError(f.t, s.Start(f.soon()))
 	f.t.Cleanup(func() { f.stop(s) })
 	return s
@@ -216,8 +217,9 @@ func TestMillionIsExactAgainWithin15s(t *testing.T) {
 		})
 	}
 	f.link.Away()
-	s, err := New(Config{Queues: []queue.ID{main}, View: func(queue.ID) View { return f.told }}, f.log, f.logger, nil)
+	s, err := New(Config{View: func(queue.ID) View { return f.told }}, f.log, f.logger, nil)
 	require.NoError(t, err)
+	s.Set([]queue.ID{main})
 	require.NoError(t, s.Start(f.soon()))
 	defer f.stop(s)
 	f.eventually("it has noticed", func() bool { return s.Trouble(t.Context()) != nil })

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/soonbeon/soonbeon/pkg/queue"
 	"github.com/soonbeon/soonbeon/pkg/redisline"
 	"github.com/soonbeon/soonbeon/services/enter"
+	"github.com/soonbeon/soonbeon/services/httpapi"
 )
 
 // Roles says which services a process runs.
@@ -30,7 +32,7 @@ type Config struct {
 	Admin  string `help:"Address of the private port: health, readiness, metrics." default:"127.0.0.1:8081"`
 	Data   string `help:"Folder of the embedded log and its secret; not used with Kafka." default:"./data" type:"path"`
 
-	Queues           []string      `help:"The queues there are; a queue is made when there is none." default:"main"`
+	Queues           []string      `help:"Queues to make where the catalogue does not have them, with the settings below; the others are soonbeon queue's. Default: main, where there never was a queue."`
 	Rate             float64       `help:"People a second that each queue lets through; fractions are carried." default:"175"`
 	Interval         time.Duration `help:"Time between two batches." default:"100ms"`
 	ConservativeRate float64       `help:"What waits are reckoned at while only the log is known; at most the rate. 0: the lower of 120 and the rate." default:"0"`
@@ -41,6 +43,9 @@ type Config struct {
 	IDSecret string `help:"What turns an Idempotency-Key into a visitor id, 32 characters or more, the same on every node. Default: derived from the last of the keys." name:"id-secret"`
 	Identity string `help:"Who may enter: anonymous (anybody) or signed (who shows a token that the site signed)." default:"anonymous" enum:"anonymous,signed"`
 	SiteKeys string `help:"Keys that the site signs identities with: kid:base64, separated by commas. Needed with --identity=signed."`
+
+	Operators string `help:"Who may change queues: name:secret, separated by commas, 32 characters or more each. Better by the environment than here. On the embedded log one is made, in the data folder."`
+	Sites     string `help:"Who may complete admissions: the protected sites, as name:secret, separated by commas. Better by the environment than here."`
 
 	TrustedOrigins []string `help:"Origins of other sites whose pages may post here, as https://host."`
 
@@ -95,16 +100,21 @@ func (r Roles) keepsLine(c *Config) bool { return r.Issuer || r.Position && len(
 // Embedded says that there is no Kafka: the log is in the data folder.
 func (c *Config) Embedded() bool { return len(c.Kafka) == 0 }
 
+// hasSecret says that the process has what the deployment's secret is made from.
+func (c *Config) hasSecret() bool { return c.Keys != "" || c.IDSecret != "" }
+
 // parsed is what a Config says, checked.
 type parsed struct {
-	ids      []queue.ID
-	queues   map[queue.ID]queue.Settings
-	keys     *pass.Keys // nil on the embedded log, where none are given
-	identity enter.Identity
-	siteKeys *pass.SiteKeys
+	ids       []queue.ID // named
+	settings  queue.Settings
+	keys      *pass.Keys // nil on the embedded log, where none are given
+	identity  enter.Identity
+	siteKeys  *pass.SiteKeys
+	operators *httpapi.Credentials
+	sites     *httpapi.Credentials
 }
 
-// Settings are those of each queue.
+// Settings are those of queues that are made.
 func (c *Config) Settings() (queue.Settings, error) {
 	s := queue.DefaultSettings()
 	s.Rate, s.Interval, s.ConservativeRate, s.GrantTTL = c.Rate, c.Interval, c.ConservativeRate, c.GrantTTL
@@ -120,29 +130,30 @@ func (c *Config) Settings() (queue.Settings, error) {
 
 // parse returns every mistake at once, each beginning with the setting that it is in.
 func (c *Config) parse(roles Roles) (*parsed, error) {
-	p := &parsed{queues: map[queue.ID]queue.Settings{}}
+	p := &parsed{}
 	var errs []error
 	bad := func(setting string, err error) {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", setting, err))
 		}
 	}
-	settings, err := c.Settings()
+	var err error
+	p.settings, err = c.Settings()
 	bad("queue settings", err)
-	if len(c.Queues) == 0 {
-		bad("--queues", errors.New("none is given"))
-	}
 	for _, s := range c.Queues {
 		id, err := queue.ParseID(s)
-		if _, twice := p.queues[id]; twice && err == nil {
+		if err == nil && slices.Contains(p.ids, id) {
 			err = fmt.Errorf("%s is given twice", id)
 		}
 		bad("--queues", err)
 		if err == nil {
 			p.ids = append(p.ids, id)
-			p.queues[id] = settings
 		}
 	}
+	p.operators, err = httpapi.ParseCredentials(c.Operators)
+	bad("--operators", err)
+	p.sites, err = httpapi.ParseCredentials(c.Sites)
+	bad("--sites", err)
 	if c.Keys != "" {
 		p.keys, err = pass.ParseKeys(c.Keys)
 		bad("--keys", err)

@@ -60,9 +60,9 @@ func TestMistakesAreToldAllAtOnce(t *testing.T) {
 	}
 
 	c = embeddedConfig(t.TempDir())
-	c.Production, c.Queues, c.Identity = true, nil, "everybody"
+	c.Production, c.Operators, c.Identity = true, "short:secret", "everybody"
 	_, err = c.parse(Roles{Enter: true})
-	require.Equal(t, []string{"--queues", "--identity", "--kafka", "--production"}, settingsOf(err), "%v", err)
+	require.Equal(t, []string{"--operators", "--identity", "--kafka", "--production"}, settingsOf(err), "%v", err)
 }
 
 func TestEachRoleNeedsItsOwn(t *testing.T) {
@@ -106,13 +106,14 @@ func TestWhatIsParsed(t *testing.T) {
 	c.Queues, c.Reentry, c.Identity, c.SiteKeys = []string{"a", "b-2"}, "keep", "signed", testKey("s", "s")
 	p, err := c.parse(All)
 	require.NoError(t, err)
-	want := queue.Settings{Rate: 1000, Interval: 100 * time.Millisecond, ConservativeRate: 120, GrantTTL: time.Minute, Reentry: queue.Keep}
+	want := queue.DefaultSettings()
+	want.Rate, want.GrantTTL, want.Reentry = 1000, time.Minute, queue.Keep
 	require.Equal(t, []queue.ID{"a", "b-2"}, p.ids)
-	require.Equal(t, map[queue.ID]queue.Settings{"a": want, "b-2": want}, p.queues)
+	require.Equal(t, want, p.settings)
 	require.Equal(t, enter.Signed, p.identity)
 	require.Nil(t, p.keys, "made in the data folder")
 	c.Rate = 50
 	p, err = c.parse(All)
 	require.NoError(t, err)
-	require.InDelta(t, 50, p.queues["a"].ConservativeRate, 0, "not above the rate")
+	require.InDelta(t, 50, p.settings.ConservativeRate, 0, "not above the rate")
 }

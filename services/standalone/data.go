@@ -2,6 +2,7 @@ package standalone
 
 import (
 	"crypto/hkdf"
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -13,7 +14,7 @@ import (
 	"github.com/soonbeon/soonbeon/pkg/pass"
 )
 
-// dataVersion is that of the data folder's layout: VERSION, keys (mode 0600), log/ (the embedded log's own).
+// dataVersion is that of the data folder's layout: VERSION, keys and operator.token (mode 0600), witness.json, log/ (the embedded log's own).
 const dataVersion = "1"
 
 // openData makes the folder, or checks that this program understands it. Nothing is touched in one that it does not.
@@ -59,21 +60,44 @@ func ownKeys(dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("making keys: %w", err)
 	}
-	// Whole or not at all: a key that is half written would sign receipts that nobody can check after a restart.
+	if err := writeSecret(file, keys); err != nil {
+		return "", fmt.Errorf("writing the keys: %w", err)
+	}
+	return keys, nil
+}
+
+// writeSecret writes a file that its owner alone may read, whole or not at all: a key that is half written would sign receipts
+// that nobody can check after a restart.
+func writeSecret(file, secret string) error {
 	tmp := file + ".new"
 	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
-		return "", fmt.Errorf("writing the keys: %w", err)
+		return err
 	}
-	_, err = f.WriteString(keys + "\n")
+	_, err = f.WriteString(secret + "\n")
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
 		err = os.Rename(tmp, file)
 	}
-	if err != nil {
-		return "", fmt.Errorf("writing the keys: %w", err)
+	return err
+}
+
+// OperatorToken is the file in the data folder that holds the secret of the operator on this machine.
+const OperatorToken = "operator.token"
+
+// ownOperator reads the secret of the folder's own operator, or makes it on the first start, and returns it as a credential.
+func ownOperator(dir string) (string, error) {
+	file := filepath.Join(dir, OperatorToken)
+	b, err := os.ReadFile(file)
+	secret := strings.TrimSpace(string(b))
+	if errors.Is(err, fs.ErrNotExist) {
+		secret = rand.Text() + rand.Text()
+		err = writeSecret(file, secret)
 	}
-	return keys, nil
+	if err != nil {
+		return "", fmt.Errorf("the operator's secret in the data folder: %w", err)
+	}
+	return "local:" + secret, nil
 }
 
 // idSecret is what is given, or derived from the oldest key, which lasts longest when a new one is put before it.

@@ -13,19 +13,13 @@ import (
 	"github.com/soonbeon/soonbeon/pkg/linelog"
 	"github.com/soonbeon/soonbeon/pkg/queue"
 	"github.com/soonbeon/soonbeon/pkg/redisline"
+	"github.com/soonbeon/soonbeon/services/catalog"
 	"github.com/soonbeon/soonbeon/services/follow"
 )
 
 // bounded tells where a log ends; *linelog.Log does.
 type bounded interface {
 	Bounds(ctx context.Context, id queue.ID) (first, next queue.Ticket, err error)
-}
-
-// unhurried reads a log without asking for each record as it comes.
-type unhurried struct{ *linelog.Log }
-
-func (u unhurried) NewReader(id queue.ID, after queue.Ticket, topicID string) *linelog.Reader {
-	return u.Log.NewReader(id, after, topicID).Unhurried()
 }
 
 // trouble is what keeps a log from being followed and does not pass by itself; nil otherwise.
@@ -37,46 +31,88 @@ func trouble(f *follow.Follower) error {
 	return nil
 }
 
-// caughtUp is a Service whose start waits until a follower has read the log to where it ended.
-type caughtUp struct {
-	id      queue.ID
-	log     bounded
-	f       *follow.Follower
-	timeout time.Duration
-}
-
 // askAgain is the pause after the brokers could not tell where the log ends.
 const askAgain = 200 * time.Millisecond
 
-func (c *caughtUp) Start(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	_, next, err := c.log.Bounds(ctx, c.id)
+// caughtUp waits until f has read its log to where it ends now.
+func caughtUp(ctx context.Context, log bounded, f *follow.Follower) error {
+	_, next, err := log.Bounds(ctx, f.ID())
 	for err != nil { // a topic that was made a moment ago has no leader yet
-		select {
-		case <-ctx.Done():
+		if lifecycle.Pause(ctx, askAgain) != nil {
 			return err
-		case <-time.After(askAgain):
 		}
-		_, next, err = c.log.Bounds(ctx, c.id)
+		_, next, err = log.Bounds(ctx, f.ID())
 	}
 	for {
 		part, cancel := context.WithTimeout(ctx, askAgain)
-		err := c.f.WaitFor(part, next-1)
+		err := f.WaitFor(part, next-1)
 		cancel()
 		if err == nil {
 			return nil
 		}
-		if trouble := trouble(c.f); trouble != nil {
+		if trouble := trouble(f); trouble != nil {
 			return trouble // does not pass: nobody has to wait for it
 		}
 		if err := ctx.Err(); err != nil {
-			return errors.Join(fmt.Errorf("reading the log of queue %s up to ticket %d: %w", c.id, next-1, err), c.f.Trouble())
+			return errors.Join(fmt.Errorf("reading the log of queue %s up to ticket %d: %w", f.ID(), next-1, err), f.Trouble())
 		}
 	}
 }
 
-func (c *caughtUp) Stop(context.Context) error { return nil }
+// opening waits until the catalogue has been read, and makes the queues that the command line names and the catalogue does not
+// have. It is a lifecycle.Service of which only the start does anything.
+type opening struct {
+	catalog    *catalog.Follower
+	editor     *catalog.Editor
+	log        *linelog.Log
+	named      []queue.ID // none: main, where there never was a queue
+	settings   queue.Settings
+	production bool
+	timeout    time.Duration
+	logger     *zap.Logger
+}
+
+// byStart is who made a queue that was named on the command line, in the record of changes.
+const byStart = "start"
+
+func (o *opening) Start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	if err := o.catalog.Ready(ctx); err != nil {
+		return err
+	}
+	named := o.named
+	if len(named) == 0 && o.catalog.Version() == 0 {
+		named = []queue.ID{"main"}
+	}
+	for _, id := range named {
+		if e, ok := o.catalog.GetAny(id); ok {
+			if wanted := o.settings; !wanted.Equal(queue.DefaultSettings()) && !wanted.Equal(e.Settings) {
+				o.logger.Warn("the queue is in the catalogue, which is obeyed; the settings of the command line are for queues that are made. Change it by soonbeon queue set",
+					zap.String("queue", string(id)), zap.Float64("rate", e.Settings.Rate))
+			}
+			continue
+		}
+		made, err := o.editor.Adopt(ctx, byStart, id, o.settings)
+		if err != nil {
+			return fmt.Errorf("making queue %s: %w", id, err)
+		}
+		if err := o.catalog.Seen(ctx, made.Version); err != nil {
+			return err
+		}
+		o.logger.Info("made a queue", zap.String("queue", string(id)))
+	}
+	if !o.production {
+		return nil
+	}
+	var ids []queue.ID
+	for _, e := range o.catalog.All() {
+		ids = append(ids, e.ID)
+	}
+	return o.log.CheckProduction(ctx, ids...)
+}
+
+func (o *opening) Stop(context.Context) error { return nil }
 
 // settingsWatch asks Redis again and again whether it may delete the line without a word.
 type settingsWatch struct {

@@ -31,12 +31,14 @@ func (l *leaderless) Bounds(context.Context, queue.ID) (first, next queue.Ticket
 func TestAStartOutlastsATopicWithoutLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := follow.New("q", nil, zap.NewNop(), follow.NewMetrics(nil))
-		c := &caughtUp{id: "q", log: &leaderless{fails: 5}, f: f, timeout: 10 * time.Second}
-		require.NoError(t, c.Start(t.Context()))
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		require.NoError(t, caughtUp(ctx, &leaderless{fails: 5}, f))
 
+		ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
 		began := time.Now()
-		c = &caughtUp{id: "q", log: &leaderless{fails: 1 << 30}, f: f, timeout: 10 * time.Second}
-		require.ErrorIs(t, c.Start(t.Context()), errNoLeader)
+		require.ErrorIs(t, caughtUp(ctx, &leaderless{fails: 1 << 30}, f), errNoLeader)
 		require.Equal(t, 10*time.Second, time.Since(began))
 	})
 }

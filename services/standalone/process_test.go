@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -123,9 +124,23 @@ func TestTheNewcomersProcess(t *testing.T) {
 	require.EqualValues(t, second.Ticket, a.Ticket)
 	require.NoError(t, p.Stop(soon(t)))
 
-	cfg.Rate = 1000
+	cfg.Rate = 1000 // for queues that are made: the catalogue has this one
 	p = started(t, cfg, All)
 	ready(t, p)
+	require.Equal(t, os.FileMode(0o600), mode(t, filepath.Join(dir, OperatorToken)))
+	operator, err := os.ReadFile(filepath.Join(dir, OperatorToken))
+	require.NoError(t, err)
+	require.InDelta(t, 0.001, p.Queues()[0].Settings.Rate, 0)
+	put, err := http.NewRequestWithContext(soon(t), "PUT", "http://"+p.Private()+"/admin/queues/main", bytes.NewBufferString(`{"settings":{"rate":1000}}`))
+	require.NoError(t, err)
+	put.Header.Set("Authorization", "Bearer "+string(bytes.TrimSpace(operator)))
+	put.Header.Set("Content-Type", "application/json")
+	put.Header.Set("If-Match", fmt.Sprintf("%q", fmt.Sprint(p.Queues()[0].Version)))
+	put.Close = true
+	res, err := http.DefaultClient.Do(put)
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	require.Equal(t, 200, res.StatusCode)
 	keys, err := os.ReadFile(filepath.Join(dir, "keys"))
 	require.NoError(t, err)
 	verify, err := pass.ParseKeys(string(bytes.TrimSpace(keys)))
@@ -252,7 +267,9 @@ func TestMistakesTouchNothing(t *testing.T) {
 func TestProductionRefusesWhatLosesRecords(t *testing.T) {
 	cfg := kafkaConfig(linelogtest.Start(t).Addrs()[0])
 	cfg.Production = true
-	_, err := New(soon(t), cfg, Roles{Enter: true}, zap.NewNop())
+	p, err := New(soon(t), cfg, Roles{Enter: true}, zap.NewNop())
+	require.NoError(t, err)
+	err = p.Start(soon(t))
 	var setting *linelog.SettingError
 	require.ErrorAs(t, err, &setting)
 	for _, s := range []string{"replication factor", "min.insync.replicas"} {
@@ -267,7 +284,9 @@ func TestATopicThatIsNotFitIsRefusedAtOnce(t *testing.T) {
 	broker := linelogtest.Start(t)
 	broker.Create("main", 2, map[string]string{"message.timestamp.type": "CreateTime"})
 	began := time.Now()
-	_, err := New(soon(t), kafkaConfig(broker.Addrs()[0]), Roles{Enter: true}, zap.NewNop())
+	p, err := New(soon(t), kafkaConfig(broker.Addrs()[0]), Roles{Enter: true}, zap.NewNop())
+	require.NoError(t, err)
+	err = p.Start(soon(t))
 	require.Less(t, time.Since(began), patience/2)
 	require.ErrorContains(t, err, "partitions is 2")
 	require.ErrorContains(t, err, "message.timestamp.type")

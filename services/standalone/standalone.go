@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"sync"
@@ -15,12 +16,13 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/soonbeon/soonbeon/pkg/lifecycle"
-	"github.com/soonbeon/soonbeon/pkg/line"
 	"github.com/soonbeon/soonbeon/pkg/linelog"
 	"github.com/soonbeon/soonbeon/pkg/linelog/embedded"
 	"github.com/soonbeon/soonbeon/pkg/pass"
 	"github.com/soonbeon/soonbeon/pkg/queue"
 	"github.com/soonbeon/soonbeon/pkg/redisline"
+	"github.com/soonbeon/soonbeon/services/admin"
+	"github.com/soonbeon/soonbeon/services/catalog"
 	"github.com/soonbeon/soonbeon/services/enter"
 	"github.com/soonbeon/soonbeon/services/follow"
 	"github.com/soonbeon/soonbeon/services/httpapi"
@@ -39,7 +41,8 @@ type Process struct {
 	readiness *lifecycle.Readiness
 	public    *httpapi.Server
 	admin     *httpapi.Server
-	followers map[queue.ID]*follow.Follower
+	lines     *lines
+	catalog   *catalog.Follower
 }
 
 // New checks cfg, opens what the services stand on, and assembles those of roles. What it opened is closed by Stop, and
@@ -51,7 +54,7 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 	}
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	proc := &Process{Group: lifecycle.NewGroup(0), readiness: lifecycle.NewReadiness(), followers: map[queue.ID]*follow.Follower{}}
+	proc := &Process{Group: lifecycle.NewGroup(0), readiness: lifecycle.NewReadiness()}
 	defer func() {
 		if err != nil {
 			_ = proc.close()
@@ -61,22 +64,8 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 	// The log, and who signs.
 	brokers := cfg.Kafka
 	if cfg.Embedded() {
-		if err := openData(cfg.Data); err != nil {
+		if brokers, err = proc.openEmbedded(&cfg, p, logger); err != nil {
 			return nil, err
-		}
-		broker, err := embedded.Start(cfg.Data+"/log", embedded.Options{Logger: logger.Named("embedded")})
-		if err != nil {
-			return nil, fmt.Errorf("the embedded log: %w", err)
-		}
-		brokers = broker.Addrs()
-		proc.opened = append(proc.opened, broker.Close)
-		if p.keys == nil && cfg.Keys == "" {
-			if cfg.Keys, err = ownKeys(cfg.Data); err != nil {
-				return nil, err
-			}
-			if p.keys, err = pass.ParseKeys(cfg.Keys); err != nil {
-				return nil, fmt.Errorf("the keys in the data folder: %w", err)
-			}
 		}
 	}
 	log, err := linelog.Open(cfg.logConfig(brokers), logger.Named("log"), reg)
@@ -84,7 +73,7 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 		return nil, err
 	}
 	proc.opened = append(proc.opened, func() error { log.Close(); return nil })
-	if err := prepare(ctx, log, cfg, p.ids, logger); err != nil {
+	if err := prepare(ctx, log, cfg, logger); err != nil {
 		return nil, err
 	}
 	// Who answers requests stays ready while Kafka or Redis is away: an approximate position, or a 503 that says when to come
@@ -94,20 +83,41 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 	}
 
 	// The line: Redis, or in memory.
-	views, err := proc.views(ctx, cfg, roles, p, log, logger, reg)
+	redis, err := proc.openRedis(ctx, cfg, logger)
 	if err != nil {
 		return nil, err
 	}
 
+	// The queues there are.
+	editor, err := proc.catalogue(cfg, p, log, redis, logger, reg)
+	if err != nil {
+		return nil, err
+	}
+	lines := newLines(log, cfg.StartTimeout, logger.Named("queues"))
+	proc.lines = lines
+	proc.catalog.Watch(lines.watch)
+	newFollower, metrics := follow.New, follow.NewMetrics(reg)
+	if roles.keepsLine(&cfg) {
+		newFollower = follow.NewLine
+	}
+	hub := log.NewHub()
+	proc.opened = append(proc.opened, func() error { hub.Close(); return nil })
+	source := logOf{log, hub, !roles.Issuer && !roles.Position} // read for hints and for trouble alone by who only takes people in
+	lines.follow = func(id queue.ID) *follow.Follower {
+		return newFollower(id, source, logger.Named("follow"), metrics)
+	}
+	proc.Add("queues", lines)
+	proc.readiness.Check("logs", lines.check)
 	if cfg.Embedded() {
-		proc.Add("the log's witness", newWitness(cfg.Data, log, proc.followers, logger.Named("witness")))
+		proc.Add("the log's witness", newWitness(cfg.Data, log, lines.followers, proc.catalog.Version, logger.Named("witness")))
 	}
 
-	if roles.Projector && views.redis != nil {
-		s, err := projector.New(projector.Config{Queues: p.ids, View: views.projected}, log, logger.Named("projector"), reg)
+	if roles.Projector && redis != nil {
+		s, err := projector.New(projector.Config{View: func(id queue.ID) projector.View { return redisline.New(redis, id) }}, log, logger.Named("projector"), reg)
 		if err != nil {
 			return nil, err
 		}
+		lines.told = append(lines.told, s.Set)
 		proc.Add("projector", s)
 		check := s.Trouble
 		if roles.HTTP() {
@@ -115,30 +125,32 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 		}
 		proc.readiness.Check("projection", check)
 	}
+	why := func(queue.ID) string { return "" }
 	if roles.Issuer {
 		host, _ := os.Hostname()
-		s, err := issuer.New(issuer.Config{Name: fmt.Sprintf("%.40s/%d", host, os.Getpid()), Queues: p.queues, View: views.popped,
-			Reading: func(id queue.ID) *follow.Follower { return proc.followers[id] }},
-			log, logger.Named("issuer"), reg)
+		c := issuer.Config{Name: fmt.Sprintf("%.40s/%d", host, os.Getpid()), Entry: proc.catalog.Get, Reading: lines.follower, Seed: openSeed(cfg)}
+		if redis != nil {
+			c.View = func(id queue.ID) issuer.View { return redisline.New(redis, id) }
+			c.Ping = func(ctx context.Context) error { return redis.Ping(ctx).Err() }
+		}
+		s, err := issuer.New(c, log, logger.Named("issuer"), reg)
 		if err != nil {
 			return nil, err
 		}
+		lines.told = append(lines.told, s.Set)
+		why = s.Why
 		proc.Add("issuer", s)
 	}
 
-	proc.admin = httpapi.NewServer(httpapi.ServerConfig{Name: "private", Address: cfg.Admin, Setting: "--admin"},
-		httpapi.NewAdmin(proc.readiness, reg), logger.Named("admin"))
-	proc.Add("private port", proc.admin)
+	if err := proc.private(cfg, p, editor, log, why, logger, reg); err != nil {
+		return nil, err
+	}
 	if !roles.HTTP() {
 		return proc, nil
 	}
 	e, err := httpapi.New(httpapi.Config{TrustedOrigins: cfg.TrustedOrigins}, logger.Named("http"), reg)
 	if err != nil {
 		return nil, err
-	}
-	entries := enter.Fixed{}
-	for id, set := range p.queues {
-		entries[id] = &queue.Entry{ID: id, Settings: set}
 	}
 	if roles.Enter {
 		secret, err := idSecret(cfg.IDSecret, cfg.Keys)
@@ -150,12 +162,9 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 			return nil, err
 		}
 		proc.opened = append(proc.opened, func() error { writer.Close(); return nil })
-		s, err := enter.New(enter.Config{Queues: entries, Identity: p.identity, SiteKeys: p.siteKeys, IDSecret: secret,
-			Position: func(id queue.ID, t queue.Ticket) int64 { return int64(t - proc.followers[id].State().Served) },
-			Trouble:  func(id queue.ID) error { return trouble(proc.followers[id]) },
-			Grant: func(id queue.ID, v queue.Visitor, now time.Time) (queue.Grant, line.GrantState) {
-				return proc.followers[id].Grant(v, now)
-			}},
+		lines.forget = append(lines.forget, writer.Forget)
+		s, err := enter.New(enter.Config{Queues: proc.catalog, Identity: p.identity, SiteKeys: p.siteKeys, IDSecret: secret,
+			Position: lines.ahead, Trouble: lines.trouble, Grant: lines.grant, Sites: p.sites},
 			writer, p.keys, logger.Named("enter"), reg)
 		if err != nil {
 			return nil, err
@@ -165,15 +174,14 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 	if roles.Position {
 		contact := follow.NewContact(log)
 		proc.Add("contact with the log", contact)
-		queues := map[queue.ID]*position.Queue{}
-		for id := range entries {
-			queues[id] = &position.Queue{View: views.asked(id), Reading: proc.followers[id], Silent: contact.Silent}
+		lines.silent = contact.Silent
+		lines.asked = func(id queue.ID, f *follow.Follower) position.View {
+			if redis == nil {
+				return f
+			}
+			return position.Share(redisline.New(redis, id))
 		}
-		s, err := position.New(position.Config{Keys: p.keys,
-			Find: func(id queue.ID) (*position.Queue, *queue.Entry, bool) {
-				q, ok := queues[id]
-				return q, entries[id], ok
-			}}, reg)
+		s, err := position.New(position.Config{Keys: p.keys, Find: proc.find}, reg)
 		if err != nil {
 			return nil, err
 		}
@@ -184,93 +192,172 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 	return proc, nil
 }
 
-// views is where the line is, for each who needs it.
-type views struct {
-	redis     redisline.Client // nil: in memory
-	projected func(queue.ID) projector.View
-	popped    func(queue.ID) issuer.View // nil: there is none but the followers'
-	asked     func(queue.ID) position.View
+// find is a queue as the position service asks for it.
+func (proc *Process) find(id queue.ID) (*position.Queue, *queue.Entry, bool) {
+	e, ok := proc.catalog.Get(id)
+	one := proc.lines.get(id)
+	if !ok || one == nil || one.made != e.Made {
+		return nil, nil, false
+	}
+	return &one.queue, e, true
 }
 
-// views opens Redis where its address is given, and makes a follower for each queue: of the ledger alone, or, without
-// Redis, of the line where somebody asks for it.
-func (proc *Process) views(ctx context.Context, cfg Config, roles Roles, p *parsed, log *linelog.Log, logger *zap.Logger, reg prometheus.Registerer) (*views, error) {
-	metrics := follow.NewMetrics(reg)
-	newFollower := follow.New
-	if roles.keepsLine(&cfg) {
-		newFollower = follow.NewLine
+// openEmbedded opens the log in the data folder, and the secrets beside it where none are given.
+func (proc *Process) openEmbedded(cfg *Config, p *parsed, logger *zap.Logger) (brokers []string, err error) {
+	if err := openData(cfg.Data); err != nil {
+		return nil, err
 	}
-	v := &views{}
-	if len(cfg.Redis) > 0 {
-		rdb, err := redisline.Dial(cfg.redisConfig())
+	broker, err := embedded.Start(cfg.Data+"/log", embedded.Options{Logger: logger.Named("embedded")})
+	if err != nil {
+		return nil, fmt.Errorf("the embedded log: %w", err)
+	}
+	proc.opened = append(proc.opened, broker.Close)
+	if cfg.Keys == "" {
+		if cfg.Keys, err = ownKeys(cfg.Data); err != nil {
+			return nil, err
+		}
+		if p.keys, err = pass.ParseKeys(cfg.Keys); err != nil {
+			return nil, fmt.Errorf("the keys in the data folder: %w", err)
+		}
+	}
+	if !p.operators.Any() {
+		own, err := ownOperator(cfg.Data)
 		if err != nil {
 			return nil, err
 		}
-		proc.opened = append(proc.opened, rdb.Close)
-		watch := &settingsWatch{rdb: rdb, logger: logger.Named("redis")}
-		if err := watch.first(ctx); err != nil {
-			return nil, err
+		if p.operators, err = httpapi.ParseCredentials(own); err != nil {
+			return nil, fmt.Errorf("the operator's secret in the data folder: %w", err)
 		}
-		proc.Add("redis settings", watch)
-		proc.readiness.Check("redis_settings", watch.check)
-		v.redis = rdb
-		v.projected = func(id queue.ID) projector.View { return redisline.New(rdb, id) }
-		v.popped = func(id queue.ID) issuer.View { return redisline.New(rdb, id) }
-		v.asked = func(id queue.ID) position.View { return position.Share(redisline.New(rdb, id)) }
-	} else {
-		v.asked = func(id queue.ID) position.View { return proc.followers[id] }
 	}
-	var source follow.Log = log
-	if !roles.Issuer && !roles.Position {
-		source = unhurried{log} // it is read for hints and for trouble alone
-	}
-	for _, id := range p.ids {
-		f := newFollower(id, source, logger.Named("follow"), metrics)
-		proc.followers[id] = f
-		proc.Add("follower of "+string(id), f)
-		proc.Add("reading of "+string(id), &caughtUp{id: id, log: log, f: f, timeout: cfg.StartTimeout})
-		proc.readiness.Check("log_"+string(id), func(context.Context) error { return f.Trouble() })
-	}
-	return v, nil
+	return broker.Addrs(), nil
 }
 
-// prepare waits for the brokers, makes the queues' topics where there are none, and checks them.
-func prepare(ctx context.Context, log *linelog.Log, cfg Config, ids []queue.ID, logger *zap.Logger) error {
+// openRedis makes the client where an address is given, and watches that Redis evicts nothing; nil where the line is in memory.
+func (proc *Process) openRedis(ctx context.Context, cfg Config, logger *zap.Logger) (redisline.Client, error) {
+	if len(cfg.Redis) == 0 {
+		return nil, nil
+	}
+	rdb, err := redisline.Dial(cfg.redisConfig())
+	if err != nil {
+		return nil, err
+	}
+	proc.opened = append(proc.opened, rdb.Close)
+	watch := &settingsWatch{rdb: rdb, logger: logger.Named("redis")}
+	if err := watch.first(ctx); err != nil {
+		return nil, err
+	}
+	proc.Add("redis settings", watch)
+	proc.readiness.Check("redis_settings", watch.check)
+	return rdb, nil
+}
+
+// catalogue is the process's reading of the catalogue, and what changes it.
+func (proc *Process) catalogue(cfg Config, p *parsed, log *linelog.Log, redis redisline.Client, logger *zap.Logger, reg prometheus.Registerer) (*catalog.Editor, error) {
+	logger = logger.Named("catalogue")
+	var err error
+	if proc.catalog, err = catalog.New(catalog.OfLog(log), logger, reg); err != nil {
+		return nil, err
+	}
+	writer := log.NewCatalogWriter()
+	proc.opened = append(proc.opened, func() error { writer.Close(); return nil })
+	c := catalog.EditorConfig{}
+	if secret, err := idSecret(cfg.IDSecret, cfg.Keys); err == nil && cfg.hasSecret() {
+		c.Sealer = pass.NewSealer(secret)
+	}
+	if redis != nil {
+		c.Drop = func(ctx context.Context, id queue.ID) error { return redisline.New(redis, id).Drop(ctx) }
+	}
+	editor, err := catalog.NewEditor(c, writer, log, logger, reg)
+	if err != nil {
+		return nil, err
+	}
+	proc.Add("catalogue", proc.catalog)
+	proc.readiness.Check("catalogue", func(context.Context) error { return proc.catalog.Trouble() })
+	proc.Add("opening", &opening{catalog: proc.catalog, editor: editor, log: log, named: p.ids, settings: p.settings, production: cfg.Production,
+		timeout: cfg.StartTimeout, logger: logger})
+	return editor, nil
+}
+
+// openSeed opens the seeds of draws, where the process has the secret.
+func openSeed(cfg Config) func(queue.ID, []byte) (queue.Seed, error) {
+	if secret, err := idSecret(cfg.IDSecret, cfg.Keys); err == nil && cfg.hasSecret() {
+		return pass.NewSealer(secret).Open
+	}
+	return func(queue.ID, []byte) (queue.Seed, error) {
+		return queue.Seed{}, errors.New("this process has neither --keys nor --id-secret")
+	}
+}
+
+// private makes the port of operators: health, metrics, and the API that changes queues.
+func (proc *Process) private(cfg Config, p *parsed, editor *catalog.Editor, log *linelog.Log, why func(queue.ID) string, logger *zap.Logger, reg *prometheus.Registry) error {
+	e, err := httpapi.New(httpapi.Config{}, logger.Named("admin"), reg)
+	if err != nil {
+		return err
+	}
+	s, err := admin.New(admin.Config{Known: proc.catalog, Editor: editor, Operators: p.operators, Changes: log.Changes,
+		Live: func(id queue.ID) *catalog.Live { return proc.live(id, why) }})
+	if err != nil {
+		return err
+	}
+	s.Register(e)
+	mux := http.NewServeMux()
+	mux.Handle("/admin/", e)
+	mux.Handle("/", httpapi.NewAdmin(proc.readiness, reg))
+	proc.admin = httpapi.NewServer(httpapi.ServerConfig{Name: "private", Address: cfg.Admin, Setting: "--admin"}, mux, logger.Named("admin"))
+	proc.Add("private port", proc.admin)
+	return nil
+}
+
+// live is how a queue's line goes, as far as this process knows: one that does not keep the line can't say who waits.
+func (proc *Process) live(id queue.ID, why func(queue.ID) string) *catalog.Live {
+	f := proc.lines.follower(id)
+	if f == nil || !f.KeepsLine() {
+		return nil
+	}
+	l := f.Live(time.Now())
+	return &catalog.Live{Waiting: l.Waiting, Active: l.Active, Served: int64(l.State.Served), Rate: l.Rate, Skip: why(id)}
+}
+
+// logOf is the log as followers read it: all of them through one connection.
+type logOf struct {
+	*linelog.Log
+	hub       *linelog.Hub
+	unhurried bool
+}
+
+func (l logOf) NewReader(id queue.ID, after queue.Ticket, topicID string) *linelog.Reader {
+	r := l.hub.NewReader(id, after, topicID)
+	if l.unhurried {
+		return r.Unhurried()
+	}
+	return r
+}
+
+// prepare waits for the brokers, makes the catalogue's topics where there are none, and checks them.
+func prepare(ctx context.Context, log *linelog.Log, cfg Config, logger *zap.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, cfg.StartTimeout)
 	defer cancel()
 	var last error
-	for _, id := range ids {
-		for {
-			try, stop := context.WithTimeout(ctx, 5*time.Second)
-			_, created, err := log.EnsureQueue(try, id)
-			stop()
-			if err == nil {
-				if created {
-					logger.Info("made a queue", zap.String("queue", string(id)))
-				}
-				break
-			}
-			var setting *linelog.SettingError
-			if errors.As(err, &setting) {
-				return err
-			}
-			if ctx.Err() != nil {
-				return fmt.Errorf("the log of queue %s can't be had within %v: %w", id, cfg.StartTimeout, errors.Join(last, err))
-			}
-			if last == nil {
-				logger.Warn("the log does not answer yet; trying again", zap.String("queue", string(id)), zap.Error(err))
-			}
-			last = err
-			select {
-			case <-ctx.Done():
-			case <-time.After(500 * time.Millisecond):
-			}
+	for {
+		try, stop := context.WithTimeout(ctx, 5*time.Second)
+		err := log.EnsureCatalog(try)
+		stop()
+		if err == nil {
+			return nil
 		}
+		var setting *linelog.SettingError
+		if errors.As(err, &setting) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("the catalogue of queues can't be had within %v: %w", cfg.StartTimeout, errors.Join(last, err))
+		}
+		if last == nil {
+			logger.Warn("the log does not answer yet; trying again", zap.Error(err))
+		}
+		last = err
+		_ = lifecycle.Pause(ctx, 500*time.Millisecond)
 	}
-	if cfg.Production {
-		return log.CheckProduction(ctx, ids...)
-	}
-	return nil
 }
 
 // close closes what New opened, once.
@@ -323,4 +410,7 @@ func (p *Process) Public() string {
 func (p *Process) Private() string { return p.admin.Addr() }
 
 // Follower is the process's reading of a queue's log.
-func (p *Process) Follower(id queue.ID) *follow.Follower { return p.followers[id] }
+func (p *Process) Follower(id queue.ID) *follow.Follower { return p.lines.follower(id) }
+
+// Queues are the entries of the catalogue as the process knows them.
+func (p *Process) Queues() []*queue.Entry { return p.catalog.All() }

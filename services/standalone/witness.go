@@ -24,12 +24,14 @@ import (
 type witness struct {
 	file      string
 	log       *linelog.Log
-	followers map[queue.ID]*follow.Follower
+	followers func() map[queue.ID]*follow.Follower
+	catalogue func() int64 // its version
 	logger    *zap.Logger
 
 	loop   lifecycle.Loop
 	topics map[queue.ID]string
-	last   map[queue.ID]seen // as it was written
+	of     map[queue.ID]*follow.Follower // whose topics they are
+	last   map[queue.ID]seen             // as it was written
 }
 
 // seen is what is remembered of one queue.
@@ -43,8 +45,11 @@ type seen struct {
 // records of the last moment.
 const witnessEvery = time.Second
 
-func newWitness(dir string, log *linelog.Log, followers map[queue.ID]*follow.Follower, logger *zap.Logger) *witness {
-	return &witness{file: witnessFile(dir), log: log, followers: followers, logger: logger, topics: map[queue.ID]string{}}
+// theCatalogue is under which name the catalogue is remembered; no queue can have it.
+const theCatalogue queue.ID = ".catalogue"
+
+func newWitness(dir string, log *linelog.Log, followers func() map[queue.ID]*follow.Follower, catalogue func() int64, logger *zap.Logger) *witness {
+	return &witness{file: witnessFile(dir), log: log, followers: followers, catalogue: catalogue, logger: logger, topics: map[queue.ID]string{}, of: map[queue.ID]*follow.Follower{}}
 }
 
 func witnessFile(dir string) string { return filepath.Join(dir, "witness.json") }
@@ -72,12 +77,15 @@ func (w *witness) Start(ctx context.Context) error {
 		return err
 	}
 	var errs []error
-	for id, f := range w.followers {
+	if was, now := int64(w.last[theCatalogue].Seq), w.catalogue(); now < was {
+		errs = append(errs, fmt.Errorf("the catalogue of queues ends with version %d, and %d was there before: what was changed since is gone", now, was))
+	}
+	for id, f := range w.followers() {
 		topic, err := w.log.Topic(ctx, id)
 		if err != nil {
 			return err
 		}
-		w.topics[id] = topic
+		w.topics[id], w.of[id] = topic, f
 		before, known := w.last[id]
 		switch now := f.State(); {
 		case !known:
@@ -101,16 +109,23 @@ func (w *witness) Start(ctx context.Context) error {
 
 // write writes the file, whole or not at all, where anything changed.
 func (w *witness) write() {
-	now := map[queue.ID]seen{}
-	changed := false
-	for id, s := range w.last { // queues that this process does not serve are remembered too
-		now[id] = s
-	}
-	for id, f := range w.followers {
+	now := map[queue.ID]seen{theCatalogue: {Seq: queue.Ticket(w.catalogue())}}
+	changed := now[theCatalogue] != w.last[theCatalogue]
+	for id, f := range w.followers() {
+		if w.topics[id] == "" || w.of[id] != f { // made, or made anew, since the last look
+			call, cancel := context.WithTimeout(context.Background(), witnessEvery)
+			topic, err := w.log.Topic(call, id)
+			cancel()
+			if err != nil {
+				continue
+			}
+			w.topics[id], w.of[id] = topic, f
+		}
 		s := f.State()
 		now[id] = seen{w.topics[id], s.Seq, s.Served}
 		changed = changed || now[id] != w.last[id]
 	}
+	changed = changed || len(now) != len(w.last) // one that was deleted is not missed
 	if !changed {
 		return
 	}

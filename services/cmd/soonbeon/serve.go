@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/soonbeon/soonbeon/pkg/queue"
 	"github.com/soonbeon/soonbeon/services/standalone"
 )
 
@@ -31,7 +32,7 @@ func serve(ctx context.Context, s streams, cfg standalone.Config, roles standalo
 	if err := p.Start(ctx); err != nil {
 		return err
 	}
-	fmt.Fprint(s.out, banner(cfg, roles, name, p.Public(), p.Private(), time.Since(began)))
+	fmt.Fprint(s.out, banner(cfg, roles, name, p, time.Since(began)))
 	select {
 	case <-ctx.Done():
 	case err = <-p.Failed():
@@ -75,7 +76,11 @@ func encoding() zapcore.EncoderConfig {
 	return enc
 }
 
-func banner(cfg standalone.Config, roles standalone.Roles, name, public, private string, took time.Duration) string {
+// shown is how many queues are listed at the start.
+const shown = 5
+
+func banner(cfg standalone.Config, roles standalone.Roles, name string, proc *standalone.Process, took time.Duration) string {
+	public, private, queues := proc.Public(), proc.Private(), proc.Queues()
 	var b strings.Builder
 	p := func(format string, a ...any) { fmt.Fprintf(&b, format+"\n", a...) }
 	log, line := "Kafka at "+strings.Join(cfg.Kafka, ", "), "Redis at "+strings.Join(cfg.Redis, ", ")
@@ -90,12 +95,16 @@ func banner(cfg standalone.Config, roles standalone.Roles, name, public, private
 	if public != "" {
 		p("  waiting room   http://%s", public)
 	}
-	p("  operators      http://%s   (/healthz, /readyz, /metrics)", private)
-	for _, id := range cfg.Queues {
-		p("  queue          %s   %s", id, speed(cfg))
+	p("  operators      http://%s   (/admin/queues, /healthz, /readyz, /metrics)", private)
+	for i, e := range queues {
+		if i == shown {
+			p("                 … and %d more: soonbeon queue list", len(queues)-shown)
+			break
+		}
+		p("  queue          %s   %s", e.ID, speed(e.Settings))
 	}
-	if roles == standalone.All {
-		id := cfg.Queues[0]
+	if roles == standalone.All && len(queues) > 0 {
+		id := queues[0].ID
 		_, port, _ := net.SplitHostPort(public)
 		p("")
 		p("  take a place   curl -s -XPOST http://%s/queue/enter -H 'Content-Type: application/json' -d '{\"queue\":\"%s\"}'", public, id)
@@ -117,11 +126,7 @@ func banner(cfg standalone.Config, roles standalone.Roles, name, public, private
 }
 
 // speed says the rate as it will be seen: "175 people a second, 17 and 18 every 100ms".
-func speed(cfg standalone.Config) string {
-	set, err := cfg.Settings()
-	if err != nil {
-		return ""
-	}
+func speed(set queue.Settings) string {
 	low, high := math.Floor(set.PerBatch()), math.Ceil(set.PerBatch())
 	if low == high {
 		return fmt.Sprintf("%g people a second, %g every %v", set.Rate, low, set.Interval)

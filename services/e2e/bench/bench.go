@@ -149,10 +149,11 @@ func (b *bench) projected(ctx context.Context) (*projected, error) {
 		return nil, err
 	}
 	view := redisline.New(b.rdb, id)
-	p, err := projector.New(projector.Config{Queues: []queue.ID{id}, View: func(queue.ID) projector.View { return view }}, log, zap.NewNop(), nil)
+	p, err := projector.New(projector.Config{View: func(queue.ID) projector.View { return view }}, log, zap.NewNop(), nil)
 	if err != nil {
 		return nil, err
 	}
+	p.Set([]queue.ID{id})
 	began := time.Now()
 	if err := p.Start(ctx); err != nil {
 		return nil, err
