@@ -13,6 +13,10 @@
 //	others    ticket, ahead, made, sure,       jti: <queue>/<ticket>, made
 //	          drawn
 //
+// A session is what a gate gives in exchange for an entry token, for a browser to keep: the same claims under a typ
+// (soonbeon-session+jwt), an audience (soonbeon:session:<queue>) and a key of its own, so that an entry token that may be used
+// once is not opened again as a session, nor the reverse.
+//
 // Dates are seconds with three decimals, so that milliseconds survive. Claims that a later version adds are ignored.
 // Made tells the queue from an earlier one of the same name; a token without it, which an older version signed, says nothing
 // about that.

@@ -21,7 +21,9 @@ type Entry struct {
 
 // SignEntry makes the token of e, less than half of MaxToken long. The same Entry gives the same token, so that a
 // visitor who asks twice holds one. It fails only for a field out of its range.
-func (k *Keys) SignEntry(e Entry) (string, error) {
+func (k *Keys) SignEntry(e Entry) (string, error) { return k.entry.signEntry(e) }
+
+func (r *ring) signEntry(e Entry) (string, error) {
 	err := checkFields(e.Queue, e.Visitor, e.Ticket)
 	if err == nil && (e.AdmittedMs < 0 || e.ExpiresMs <= e.AdmittedMs || e.ExpiresMs > maxMs) {
 		err = fmt.Errorf("admitted from %d to %d ms", e.AdmittedMs, e.ExpiresMs)
@@ -30,10 +32,10 @@ func (k *Keys) SignEntry(e Entry) (string, error) {
 		err = fmt.Errorf("made %d", e.Made)
 	}
 	if err != nil {
-		return "", fmt.Errorf("sign an entry token: %w", err)
+		return "", fmt.Errorf("sign an admission as a token (%s): %w", r.kind, err)
 	}
-	return k.entry.first.sign(func(b []byte) []byte {
-		b = appendWho(b, entryKind, e.Queue, e.Visitor)
+	return r.first.sign(func(b []byte) []byte {
+		b = appendWho(b, r.kind, e.Queue, e.Visitor)
 		b = append(append(append(b, `,"jti":"`...), e.Queue...), '/')
 		b = strconv.AppendInt(b, int64(e.Ticket), 10)
 		b = appendDate(append(b, `","iat":`...), e.AdmittedMs)
@@ -48,30 +50,30 @@ func (k *Keys) SignEntry(e Entry) (string, error) {
 // VerifyEntry checks an entry token for queue q at the time now, give or take Leeway. It fails with ErrInvalid,
 // ErrOtherQueue, ErrNotYet or ErrExpired, in this order where several are true.
 func (k *Keys) VerifyEntry(token string, q queue.ID, now time.Time) (Entry, error) {
-	return k.readEntry(token, func(c *claims) (Entry, error) { return entryOf(c, q, now) })
+	return k.entry.readEntry(token, func(c *claims) (Entry, error) { return entryOf(c, entryKind, q, now) })
 }
 
 // ReadEntry checks an entry token for queue q as VerifyEntry does, whatever the time: it tells who was let in, and not that
 // they may go in. It fails with ErrInvalid or ErrOtherQueue.
 func (k *Keys) ReadEntry(token string, q queue.ID) (Entry, error) {
-	return k.readEntry(token, func(c *claims) (Entry, error) { return entryFor(c, q) })
+	return k.entry.readEntry(token, func(c *claims) (Entry, error) { return entryFor(c, entryKind, q) })
 }
 
-func (k *Keys) readEntry(token string, judge func(*claims) (Entry, error)) (Entry, error) {
+func (r *ring) readEntry(token string, judge func(*claims) (Entry, error)) (Entry, error) {
 	var c claims
-	if err := k.entry.verify(token, &c); err != nil {
-		return Entry{}, fmt.Errorf("entry token: %w", err)
+	if err := r.verify(token, &c); err != nil {
+		return Entry{}, fmt.Errorf("%s token: %w", r.kind, err)
 	}
 	e, err := judge(&c)
 	if err != nil {
-		return Entry{}, fmt.Errorf("entry token: %w", err)
+		return Entry{}, fmt.Errorf("%s token: %w", r.kind, err)
 	}
 	return e, nil
 }
 
 // entryOf judges claims at the time now.
-func entryOf(c *claims, q queue.ID, now time.Time) (Entry, error) {
-	e, err := entryFor(c, q)
+func entryOf(c *claims, kind kind, q queue.ID, now time.Time) (Entry, error) {
+	e, err := entryFor(c, kind, q)
 	if err == nil {
 		err = c.at(now)
 	}
@@ -82,8 +84,8 @@ func entryOf(c *claims, q queue.ID, now time.Time) (Entry, error) {
 }
 
 // entryFor judges claims for queue q, whatever the time.
-func entryFor(c *claims, q queue.ID) (Entry, error) {
-	id, err := queueOf(c, entryKind)
+func entryFor(c *claims, kind kind, q queue.ID) (Entry, error) {
+	id, err := queueOf(c, kind)
 	if err != nil {
 		return Entry{}, err
 	}

@@ -112,7 +112,7 @@ func FuzzEntry(f *testing.F) {
 	k := mustKeys(f, list(pair("a", keyA), pair("b", keyB)))
 	key := entryKey(f)
 	seeds(f, entryHeader, entryBody, "soonbeon-entry+jwt", key)
-	judge := func(c *claims) (Entry, error) { return entryOf(c, "main", during) }
+	judge := func(c *claims) (Entry, error) { return entryOf(c, entryKind, "main", during) }
 	f.Fuzz(func(t *testing.T, header, payload, raw string) {
 		for _, token := range []string{raw, forge(header, payload, key), seal(header+"."+payload, key)} {
 			if len(token) > MaxToken {

@@ -20,12 +20,13 @@ const (
 	MaxKid  = 32   // bytes of a kid
 )
 
-// Keys signs and verifies receipts and entry tokens: its first key signs, all verify. It does not change, and any
+// Keys signs and verifies receipts, entry tokens and the sessions of gates: its first key signs, all verify. It does not change, and any
 // number of goroutines may use it.
 type Keys struct {
 	ids     []string
 	receipt *ring
 	entry   *ring
+	session *ring
 }
 
 // ParseKeys reads "kid:base64[,kid:base64…]", the form of the environment variable and of the key file. A kid is 1 to
@@ -37,10 +38,10 @@ func ParseKeys(s string) (*Keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &Keys{receipt: newRing(receiptKind), entry: newRing(entryKind)}
+	k := &Keys{receipt: newRing(receiptKind), entry: newRing(entryKind), session: newRing(sessionKind)}
 	for _, m := range masters {
 		k.ids = append(k.ids, m.id)
-		for _, r := range []*ring{k.receipt, k.entry} {
+		for _, r := range []*ring{k.receipt, k.entry, k.session} {
 			derived, err := hkdf.Key(sha256.New, m.key, nil, r.kind.hkdfInfo(), sha256.Size)
 			if err != nil {
 				return nil, fmt.Errorf("derive the key of %s tokens from %q: %w", r.kind, m.id, err)

@@ -9,9 +9,10 @@ const (
 	receiptKind kind = iota
 	entryKind
 	identityKind // signed by the site
+	sessionKind  // what a gate gives in exchange for an entry token
 )
 
-func (k kind) String() string { return [...]string{"receipt", "entry", "identity"}[k] }
+func (k kind) String() string { return [...]string{"receipt", "entry", "identity", "session"}[k] }
 
 // hkdfInfo separates the keys. It is a stored format: changing it voids every token.
 func (k kind) hkdfInfo() string { return "soonbeon " + k.String() + " v1" }
@@ -33,5 +34,5 @@ func (k kind) acceptsTyp(typ string) bool {
 
 // audience is followed by the queue's id; the identity's stands alone.
 func (k kind) audience() string {
-	return [...]string{"soonbeon:receipt:", "soonbeon:gate:", "soonbeon"}[k]
+	return [...]string{"soonbeon:receipt:", "soonbeon:gate:", "soonbeon", "soonbeon:session:"}[k]
 }
