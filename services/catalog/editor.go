@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/soonbeon/soonbeon/pkg/lifecycle"
+	"github.com/soonbeon/soonbeon/pkg/linelog"
 	"github.com/soonbeon/soonbeon/pkg/pass"
 	"github.com/soonbeon/soonbeon/pkg/queue"
 )
@@ -165,12 +166,12 @@ func (e *Editor) create(ctx context.Context, who, action string, id queue.ID, s 
 		// The topic first: what is in the catalogue can be entered. If the entry then isn't written, an empty topic is left, which
 		// the next attempt takes.
 		if _, _, err := e.topics.EnsureQueue(ctx, id); err != nil {
-			return nil, nil, err
+			return nil, nil, away("its topic", err)
 		}
 		if action == ActionCreate {
 			_, end, err := e.topics.Bounds(ctx, id)
 			if err != nil {
-				return nil, nil, err
+				return nil, nil, away("its topic", err)
 			}
 			if end > 1 {
 				return nil, nil, ErrRecords
@@ -256,7 +257,7 @@ func (e *Editor) delete(ctx context.Context, who string, id queue.ID, ifMatch in
 		return fmt.Errorf("%w: %w", ErrUnfinished, err)
 	}
 	if err := e.topics.DeleteQueue(ctx, id); err != nil {
-		return fmt.Errorf("%w: its log: %w", ErrUnfinished, err)
+		return fmt.Errorf("%w: %w", ErrUnfinished, away("its log", err))
 	}
 	if err := e.cfg.Drop(ctx, id); err != nil {
 		return fmt.Errorf("%w: its line: %w", ErrUnfinished, err)
@@ -313,6 +314,14 @@ func say(next *queue.Entry, message *string) error {
 	}
 	next.Settings.Message = *message
 	return nil
+}
+
+// away marks what the brokers did not do as linelog.ErrBusy; a topic that doesn't fit stays what it is.
+func away(what string, err error) error {
+	if errors.As(err, new(*linelog.SettingError)) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", what, errors.Join(linelog.ErrBusy, err))
 }
 
 // change is the record of a change that is about to be made. The version of what comes is not known yet, so it is not in it.

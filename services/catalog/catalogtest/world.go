@@ -46,7 +46,7 @@ func Start(t testing.TB) *World {
 	w := &World{t: t, Broker: linelogtest.Start(t), Registry: prometheus.NewRegistry(), Logs: logs}
 	w.Log = w.Broker.Log(t)
 	require.NoError(t, w.Log.EnsureCatalog(w.Soon()))
-	w.Topics = &Topics{Log: w.Log, broker: w.Broker}
+	w.Topics = &Topics{Log: w.Log}
 	w.Writer = w.Log.NewCatalogWriter()
 	t.Cleanup(w.Writer.Close)
 	var err error
@@ -85,7 +85,6 @@ func (w *World) Soon() context.Context {
 // Topics are the log's, with lines that can be dropped and steps that can be made to fail.
 type Topics struct {
 	*linelog.Log
-	broker  *linelogtest.Broker
 	mu      sync.Mutex
 	failing map[string]bool
 	dropped []queue.ID
@@ -112,10 +111,7 @@ func (s *Topics) DeleteQueue(ctx context.Context, id queue.ID) error {
 	if fails {
 		return ErrStep
 	}
-	if _, err := s.Log.Topic(ctx, id); err == nil {
-		s.broker.Delete(id)
-	}
-	return nil
+	return s.Log.DeleteQueue(ctx, id)
 }
 
 // Drop notes that a queue's line was dropped.

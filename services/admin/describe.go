@@ -1,0 +1,23 @@
+package admin
+
+import (
+	"bytes"
+	_ "embed"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/soonbeon/soonbeon/services/httpapi"
+)
+
+// description is the OpenAPI document of everything that is served by HTTP to visitors, sites and operators.
+//
+//go:embed openapi.json
+var description []byte
+
+func (s *Service) describe(c echo.Context) error {
+	return httpapi.WriteRawJSON(c, http.StatusOK, description)
+}
+
+// Description is that document, as it is served.
+func Description() []byte { return bytes.Clone(description) }
