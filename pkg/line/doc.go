@@ -17,6 +17,8 @@
 // Asking Admit for the same batch again gives the same people. Rank is exact and costs well under a microsecond with a
 // million people in line; a waiting visitor costs about 100 bytes.
 //
+// Where lots were drawn, a person's number stands in the place of the ticket from then on, in all of this package.
+//
 // It depends on nothing that can die. It is not safe for concurrent use: the owner locks. It leaves out reading the log
 // (linelog), pacing (the issuer) and what people are told (position).
 package line

@@ -27,5 +27,10 @@
 //	      ◀─────────────────────────────────────
 //	        answering for 10 s, caught up, 30 s since the last switch: claim, mode redis
 //
-// It leaves out capacity and opening hours.
+// What operators set is in the catalogue, and obeyed at the next tick; what of it the fold depends on (the rule, the draw at the opening,
+// the end of the line) the leader writes into the queue's log, by comparing the two. With a capacity it admits no more than there is
+// room for by its own reading of the log: nobody else's admissions are valid after its claim, and it waits until it has read its own.
+// Where nobody may be let in, or nobody waits, it has no ticks and asks nobody.
+//
+// It leaves out reading the logs (follow) and the catalogue (catalog), whose owners start and stop them.
 package issuer

@@ -350,7 +350,10 @@ func prepare(ctx context.Context, log *linelog.Log, cfg Config, logger *zap.Logg
 			return err
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("the catalogue of queues can't be had within %v: %w", cfg.StartTimeout, errors.Join(last, err))
+			if last != nil { // which says more than that there was no time for another attempt
+				err = last
+			}
+			return fmt.Errorf("the catalogue of queues can't be had within %v: %w", cfg.StartTimeout, err)
 		}
 		if last == nil {
 			logger.Warn("the log does not answer yet; trying again", zap.Error(err))

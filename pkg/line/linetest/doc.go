@@ -5,7 +5,7 @@
 // pause, wake as zombies, go direct and come back; two projectors stop anywhere; replies and processes are lost; the
 // target's dataset goes back in time or is gone. The target and a Model receive the same calls and must answer alike; at
 // the end everything drains and the invariants are checked. It is the Go twin of the design's executable model, with
-// grants, gaps in the ticket numbers and records that can't be read added.
+// grants, capacity, draws, ends of the line, gaps in the ticket numbers and records that can't be read added.
 //
 // A history draws everything from a Source, so one seed replays it. It draws its own mix of events first, since
 // rare faults need lopsided mixes.
