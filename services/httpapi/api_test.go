@@ -204,10 +204,10 @@ func TestCodes(t *testing.T) {
 		require.NotEmpty(t, c.Title)
 		require.GreaterOrEqual(t, c.Status, 400)
 		if c.Status >= 500 {
-			require.Contains(t, []httpapi.Code{httpapi.LogUnavailable, httpapi.LogTrouble, httpapi.Overloaded, httpapi.ViewUnavailable, httpapi.Internal}, c.Code)
+			require.Contains(t, []httpapi.Code{httpapi.LogUnavailable, httpapi.LogTrouble, httpapi.Overloaded, httpapi.ViewUnavailable, httpapi.StreamsFull, httpapi.Internal}, c.Code)
 		}
 	}
-	require.Len(t, seen, 27)
+	require.Len(t, seen, 29)
 	require.Equal(t, 500, httpapi.Problemf("made_up", "").Status())
 }
 

@@ -43,6 +43,8 @@ const (
 	LogTrouble            Code = "log_trouble"
 	Overloaded            Code = "overloaded"
 	ViewUnavailable       Code = "view_unavailable"
+	NotNear               Code = "not_near"
+	StreamsFull           Code = "streams_full"
 	Internal              Code = "internal"
 )
 
@@ -82,6 +84,8 @@ func Codes() []CodeInfo {
 		{LogTrouble, http.StatusServiceUnavailable, "The log needs an operator"},
 		{Overloaded, http.StatusServiceUnavailable, "Too many requests wait already"},
 		{ViewUnavailable, http.StatusServiceUnavailable, "The line can't be seen at the moment"},
+		{NotNear, http.StatusConflict, "It is too early for a stream"},
+		{StreamsFull, http.StatusServiceUnavailable, "There are too many streams"},
 		{Internal, http.StatusInternalServerError, "Something that must not happen has happened"},
 	}
 }

@@ -92,6 +92,7 @@ func (s *Server) Start(ctx context.Context) error {
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          errorLog,
 		BaseContext:       func(net.Listener) context.Context { return base },
+		ConnContext:       withConn,
 	}
 	go func() {
 		defer close(s.served)

@@ -32,6 +32,6 @@
 // be told honestly (a place that was moved by another entry while Redis is away) is a 503, not an invented number. That a line
 // was ended is told by the log alone.
 //
-// It leaves out pushing (server-sent events), pages, and going on counting served while the log can't be read. Of somebody
+// It leaves out pushing (package events does that, by Tell), pages, and going on counting served while the log can't be read. Of somebody
 // whose grant was forgotten, or who left, before the line was ended it says that the line was ended.
 package position

@@ -1,6 +1,7 @@
 package position
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -77,42 +78,69 @@ func (s *Service) verify(token string, e *queue.Entry) (pass.Receipt, error) {
 	return r, err
 }
 
+// receipt reads who asks, and about which queue.
+func (s *Service) receipt(r *http.Request) (*Queue, *queue.Entry, pass.Receipt, httpapi.Source, error) {
+	q, e, err := s.find(r)
+	if err != nil {
+		return nil, nil, pass.Receipt{}, httpapi.FromNowhere, err
+	}
+	receipt, from, err := httpapi.Authenticate(r, e.ID, func(token string) (pass.Receipt, error) { return s.verify(token, e) })
+	return q, e, receipt, from, err
+}
+
+var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}
+
 func (s *Service) position(c echo.Context) error {
-	q, e, err := s.find(c.Request())
+	q, e, receipt, from, err := s.receipt(c.Request())
 	if err != nil {
 		return err
 	}
-	receipt, from, err := httpapi.Authenticate(c.Request(), e.ID, func(token string) (pass.Receipt, error) { return s.verify(token, e) })
+	p := buffers.Get().(*[]byte)
+	defer buffers.Put(p)
+	t, err := s.tell(c.Request().Context(), q, e, receipt, (*p)[:0])
 	if err != nil {
 		return err
 	}
+	*p = t.Body
+	if t.State == Waiting {
+		if from == httpapi.FromCookie {
+			c.Response().Header().Add("Set-Cookie", httpapi.ReceiptCookie(e.ID, t.Signed))
+		}
+		httpapi.SetRetryAfter(c.Response().Header(), t.RetryAfter)
+	}
+	return httpapi.WriteRawJSON(c, http.StatusOK, t.Body)
+}
+
+// tell answers the holder of r, in b.
+func (s *Service) tell(ctx context.Context, q *Queue, e *queue.Entry, r pass.Receipt, b []byte) (Told, error) {
 	now := s.cfg.Now()
-	a, err := q.ask(c.Request().Context(), receipt, e, now)
+	a, err := q.ask(ctx, r, e, now)
 	if errors.Is(err, errUntold) {
 		s.metrics.answers.WithLabelValues("untold").Inc()
-		return httpapi.Problemf(httpapi.ViewUnavailable, "your place is safe, and can't be told at the moment; ask again").After(5 * time.Second)
+		return Told{}, httpapi.Problemf(httpapi.ViewUnavailable, "your place is safe, and can't be told at the moment; ask again").After(5 * time.Second)
 	}
 	if err != nil {
-		return err
+		return Told{}, err
 	}
 	switch a.state {
 	case admitted:
-		return s.tellAdmitted(c, e, receipt.Visitor, a.grant)
+		return s.tellAdmitted(e, r, a.grant, b)
 	case over:
-		return s.tellOver(c, e, a)
+		return s.tellOver(e, r, a, b), nil
 	case waiting:
 	}
-	return s.tellWaiting(c, e, receipt, from, a, now)
+	return s.tellWaiting(e, r, a, now, b)
 }
 
-func (s *Service) tellOver(c echo.Context, e *queue.Entry, a answer) error {
+func (s *Service) tellOver(e *queue.Entry, r pass.Receipt, a answer, b []byte) Told {
 	s.metrics.over.Inc()
-	b := append([]byte(nil), `{"state":"over","reason":"`...)
+	b = append(b, `{"state":"over","reason":"`...)
 	b = append(append(b, a.reason...), '"') // ours, or one that queue.CheckWhy let through
 	if a.ended {
 		b = appendText(b, `,"message":`, e.Settings.Message)
 	}
-	return httpapi.WriteRawJSON(c, http.StatusOK, append(b, '}'))
+	b = append(b, '}')
+	return Told{State: Over, Body: b, Lasting: len(b), Receipt: r}
 }
 
 // appendText appends a member whose value is text of an operator's, which is UTF-8; nothing where there is none.
@@ -124,40 +152,38 @@ func appendText(b []byte, name, text string) []byte {
 	return b
 }
 
-func (s *Service) tellAdmitted(c echo.Context, e *queue.Entry, v queue.Visitor, g queue.Grant) error {
+func (s *Service) tellAdmitted(e *queue.Entry, r pass.Receipt, g queue.Grant, b []byte) (Told, error) {
 	// Each answer gives the same token, dated by its admission. The broker's clock may be ahead of this one's: as far as gates
 	// forgive it, the date stays; beyond, no gate would let in by it. And it is before the end, or it can't be signed.
 	forgiven := s.cfg.Now().Add(pass.Leeway).UnixMilli()
 	since := max(min(g.AdmittedMs, forgiven, g.ExpiresMs-1), 0)
-	token, err := s.cfg.Keys.SignEntry(pass.Entry{Queue: e.ID, Visitor: v, Ticket: g.Ticket, AdmittedMs: since, ExpiresMs: g.ExpiresMs, Made: e.Made})
+	token, err := s.cfg.Keys.SignEntry(pass.Entry{Queue: e.ID, Visitor: r.Visitor, Ticket: g.Ticket, AdmittedMs: since, ExpiresMs: g.ExpiresMs, Made: e.Made})
 	if err != nil {
-		return fmt.Errorf("signing an entry token: %w", err)
+		return Told{}, fmt.Errorf("signing an entry token: %w", err)
 	}
 	s.metrics.admitted.Inc()
-	b := append([]byte(nil), `{"state":"admitted","queue":"`...)
+	b = append(b, `{"state":"admitted","queue":"`...)
 	b = append(b, e.ID...)
 	b = append(b, `","token":"`...)
 	b = append(b, token...)
 	b = append(b, `","expiresAt":"`...)
 	b = time.UnixMilli(g.ExpiresMs).UTC().AppendFormat(b, time.RFC3339Nano)
 	b = appendText(append(b, '"'), `,"admitTo":`, e.Settings.AdmitTo)
-	return httpapi.WriteRawJSON(c, http.StatusOK, append(b, '}'))
+	b = append(b, '}')
+	return Told{State: Admitted, Body: b, Lasting: len(b), Receipt: r}, nil
 }
 
-var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}
-
 // tellWaiting appends the answer by hand: it is the one that everybody asks for all the time.
-func (s *Service) tellWaiting(c echo.Context, e *queue.Entry, r pass.Receipt, from httpapi.Source, a answer, now time.Time) error {
-	after := s.after(e, a, now)
-	p := buffers.Get().(*[]byte)
-	defer buffers.Put(p)
-	b := append((*p)[:0], `{"state":"waiting"`...)
+func (s *Service) tellWaiting(e *queue.Entry, r pass.Receipt, a answer, now time.Time, b []byte) (Told, error) {
+	t := Told{State: Waiting, RetryAfter: s.after(e, a, now), Exact: a.exact, Receipt: renewed(r, e, a, now)}
+	b = append(b, `{"state":"waiting"`...)
 	num := func(name string, n int64) {
 		b = append(b, name...)
 		b = strconv.AppendInt(b, n, 10)
 	}
 	if !a.unplaced {
-		num(`,"position":`, a.ahead+1)
+		t.Position = a.ahead + 1
+		num(`,"position":`, t.Position)
 		num(`,"ahead":`, a.ahead)
 		if a.exact {
 			num(`,"behind":`, a.total-a.ahead-1)
@@ -190,10 +216,11 @@ func (s *Service) tellWaiting(c echo.Context, e *queue.Entry, r pass.Receipt, fr
 		b = append(b, `,"inserted":false`...)
 	}
 	b = appendText(b, `,"message":`, e.Settings.Message)
-	num(`,"retryAfterMs":`, after.Milliseconds())
-	receipt, err := s.cfg.Keys.SignReceipt(renewed(r, e, a, now))
-	if err != nil {
-		return fmt.Errorf("signing a receipt: %w", err)
+	t.Lasting = len(b)
+	num(`,"retryAfterMs":`, t.RetryAfter.Milliseconds())
+	var err error
+	if t.Signed, err = s.cfg.Keys.SignReceipt(t.Receipt); err != nil {
+		return Told{}, fmt.Errorf("signing a receipt: %w", err)
 	}
 	if a.exact {
 		b = append(b, `,"precision":"exact","receipt":"`...)
@@ -202,14 +229,9 @@ func (s *Service) tellWaiting(c echo.Context, e *queue.Entry, r pass.Receipt, fr
 		b = append(b, `,"precision":"approximate","receipt":"`...)
 		s.metrics.approximate.Inc()
 	}
-	b = append(b, receipt...)
-	b = append(b, `"}`...)
-	if from == httpapi.FromCookie {
-		c.Response().Header().Add("Set-Cookie", httpapi.ReceiptCookie(e.ID, receipt))
-	}
-	*p = b
-	httpapi.SetRetryAfter(c.Response().Header(), after)
-	return httpapi.WriteRawJSON(c, http.StatusOK, b)
+	b = append(b, t.Signed...)
+	t.Body = append(b, `"}`...)
+	return t, nil
 }
 
 // renewed is the receipt that goes with an answer. It carries whatever was told, exact or not: else another node that has read
