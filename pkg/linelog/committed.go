@@ -134,6 +134,10 @@ func offsetOf(ctx context.Context, topic string, list func(context.Context, ...s
 	if err != nil {
 		return 0, err
 	}
+	return offsetIn(listed, topic)
+}
+
+func offsetIn(listed kadm.ListedOffsets, topic string) (int64, error) {
 	o, ok := listed.Lookup(topic, 0)
 	switch {
 	case !ok, errors.Is(o.Err, kerr.UnknownTopicOrPartition):

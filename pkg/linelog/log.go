@@ -181,6 +181,7 @@ type topicDetail struct {
 	name       string
 	id         kadm.TopicID
 	partitions []kmsg.MetadataResponseTopicPartition
+	err        error
 }
 
 // detail asks a broker. kadm's Metadata would answer from a cache, in which a topic that was made anew is the old one
@@ -196,26 +197,40 @@ func (l *Log) detail(ctx context.Context, id queue.ID) (topicDetail, error) {
 var errNoTopic = errors.New("there is no such topic")
 
 func (l *Log) detailOf(ctx context.Context, client *kgo.Client, name string) (topicDetail, error) {
-	req := kmsg.NewPtrMetadataRequest()
-	rt := kmsg.NewMetadataRequestTopic()
-	rt.Topic = &name
-	req.Topics = []kmsg.MetadataRequestTopic{rt}
-	resp, err := req.RequestWith(ctx, client)
+	details, err := l.details(ctx, client, []string{name})
 	if err != nil {
 		return topicDetail{}, err
 	}
-	if len(resp.Topics) != 1 {
-		return topicDetail{}, fmt.Errorf("asked for one topic, the brokers tell of %d", len(resp.Topics))
+	return details[name], details[name].err
+}
+
+// details asks for many topics at once. Each has an error of its own, errNoTopic where there is none of the name.
+func (l *Log) details(ctx context.Context, client *kgo.Client, names []string) (map[string]topicDetail, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	for _, name := range names {
+		rt := kmsg.NewMetadataRequestTopic()
+		rt.Topic = &name
+		req.Topics = append(req.Topics, rt)
 	}
-	t := resp.Topics[0]
-	err = kerr.ErrorForCode(t.ErrorCode)
-	switch {
-	case errors.Is(err, kerr.UnknownTopicOrPartition):
-		return topicDetail{}, errNoTopic
-	case err != nil:
-		return topicDetail{}, err
+	resp, err := req.RequestWith(ctx, client)
+	if err != nil {
+		return nil, err
 	}
-	return topicDetail{name: name, id: t.TopicID, partitions: t.Partitions}, nil
+	out := make(map[string]topicDetail, len(names))
+	for _, name := range names {
+		out[name] = topicDetail{name: name, err: errors.New("the brokers tell nothing of it")}
+	}
+	for _, t := range resp.Topics {
+		if t.Topic == nil {
+			continue
+		}
+		d := topicDetail{name: *t.Topic, id: t.TopicID, partitions: t.Partitions, err: kerr.ErrorForCode(t.ErrorCode)}
+		if errors.Is(d.err, kerr.UnknownTopicOrPartition) {
+			d.err = errNoTopic
+		}
+		out[d.name] = d
+	}
+	return out, nil
 }
 
 // EnsureQueue makes the queue's topic if there is none, and otherwise checks that it is fit: exactly one partition,

@@ -61,16 +61,16 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	if reg == nil {
 		return m, nil
 	}
-	err := errors.Join(share(reg, &m.appends), share(reg, &m.appendSeconds), share(reg, &m.bufRecords),
-		share(reg, &m.bufBytes), share(reg, &m.read), share(reg, &m.skipped), share(reg, &m.troubles))
+	err := errors.Join(register(reg, &m.appends), register(reg, &m.appendSeconds), register(reg, &m.bufRecords),
+		register(reg, &m.bufBytes), register(reg, &m.read), register(reg, &m.skipped), register(reg, &m.troubles))
 	if err != nil {
 		return nil, fmt.Errorf("register the log's metrics: %w", err)
 	}
 	return m, nil
 }
 
-// share registers *c, or replaces it by its equal that is registered already: two Logs of one process add up.
-func share[C prometheus.Collector](reg prometheus.Registerer, c *C) error {
+// register registers *c, or replaces it by its equal that is registered already: two Logs of one process add up.
+func register[C prometheus.Collector](reg prometheus.Registerer, c *C) error {
 	err := reg.Register(*c)
 	var already prometheus.AlreadyRegisteredError
 	if errors.As(err, &already) {

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/zap"
 
@@ -15,11 +14,6 @@ import (
 )
 
 const (
-	// fetchWait is how long a broker holds a fetch that has nothing to give. Long is cheap; it delays nothing.
-	fetchWait = 2 * time.Second
-	// Of a reader in no hurry: a fetch waits for so much, or so long.
-	unhurriedBytes = 256 << 10
-	unhurriedWait  = 500 * time.Millisecond
 	// idleCheck is how long a reader without records waits before it looks whether the log is still the same.
 	idleCheck = 5 * time.Second
 	// errorCheck is the least time between two such looks when fetching fails.
@@ -29,6 +23,7 @@ const (
 // Reader reads one queue's log in order. Next is for one goroutine at a time; Close may come from another.
 type Reader struct {
 	log     *Log
+	hub     *Hub // nil: always with a connection of its own
 	id      queue.ID
 	topicID string // "" until known, where the caller doesn't care
 	after   queue.Ticket
@@ -37,27 +32,48 @@ type Reader struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 
-	client       *kgo.Client // nil until the first Next, and while it is made anew
-	clientMu     sync.Mutex  // Close against the making of a client
+	source       source     // nil until the first Next, and while it is made anew
+	sourceMu     sync.Mutex // Close against the making of a source
 	lastLook     time.Time
 	unhurried    bool
 	skippedOnce  bool
 	ended        error // a *TroubleError: stays
 	backoffFails int
+	flow         flow
+}
+
+// source is where a Reader's records come from.
+type source interface {
+	// poll returns the next records, in order, or an error of fetching. Neither of them: nothing came for a while and the log
+	// should be looked at, or ctx ended.
+	poll(ctx context.Context) ([]*kgo.Record, error)
+	close()
+}
+
+// flow is how much comes, as far as a hub's reader has to know.
+type flow struct {
+	busy  bool // a connection of its own is right
+	from  time.Time
+	count int
 }
 
 // NewReader makes a Reader whose first record is the one that follows ticket after; 0 for the whole log. With a topicID
 // that is not "", a topic with another id is *TroubleError Recreated. It connects with the first Next.
 func (l *Log) NewReader(id queue.ID, after queue.Ticket, topicID string) *Reader {
-	ctx, cancel := context.WithCancel(context.Background())
+	return l.newReader(context.Background(), nil, id, after, topicID)
+}
+
+func (l *Log) newReader(ctx context.Context, hub *Hub, id queue.ID, after queue.Ticket, topicID string) *Reader {
+	ctx, cancel := context.WithCancel(ctx)
 	return &Reader{
-		log: l, id: id, topicID: topicID, after: max(after, 0), ctx: ctx, cancel: cancel,
+		log: l, hub: hub, id: id, topicID: topicID, after: max(after, 0), ctx: ctx, cancel: cancel,
 		logger: l.logger.WithOptions(sampled()).With(zap.String("queue", string(id))),
 	}
 }
 
 // Unhurried makes the reader wait for a good many records, half a second at the most, before Next returns some: for those who
 // only want to know roughly how far the log is, and should not cost the brokers a fetch for each record. Before the first Next.
+// A hub waits so where all who share its connection are in no hurry.
 func (r *Reader) Unhurried() *Reader {
 	r.unhurried = true
 	return r
@@ -89,7 +105,7 @@ func (r *Reader) Next(ctx context.Context) ([]queue.Record, error) {
 		if errors.As(err, &trouble) {
 			r.ended = trouble
 			r.log.metrics.troubles.WithLabelValues(trouble.Kind.String()).Inc()
-			r.dropClient()
+			r.dropSource()
 			continue
 		}
 		if err != nil && ctx.Err() == nil {
@@ -105,36 +121,34 @@ func (r *Reader) Next(ctx context.Context) ([]queue.Record, error) {
 	}
 }
 
-// step makes a client if there is none, and polls it once. No records and no error: nothing came, or ctx ended.
+// step makes a source if there is none, and polls it once. No records and no error: nothing came, or ctx ended.
 func (r *Reader) step(ctx context.Context) ([]queue.Record, error) {
-	if r.client == nil {
+	if r.source == nil {
 		// The look comes first: a log that was made anew, trimmed or cut must not deliver a single record.
 		if err := r.look(ctx); err != nil {
 			return nil, err
 		}
-		if err := r.makeClient(); err != nil {
+		if err := r.open(); err != nil {
 			return nil, err
 		}
 	}
-	pollCtx, cancel := context.WithTimeout(ctx, idleCheck)
-	defer cancel()
-	fetches := r.client.PollRecords(pollCtx, queue.MaxBatch)
-	if recs := r.take(fetches); len(recs) > 0 {
+	krs, fetchErr := r.source.poll(ctx)
+	if recs := r.take(krs); len(recs) > 0 {
+		r.weigh(len(recs))
 		return recs, nil // an error beside them comes again with the next poll
 	}
 	if ctx.Err() != nil {
 		return nil, nil
 	}
-	var fetchErr error
-	fetches.EachError(func(_ string, _ int32, err error) {
-		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
-			fetchErr = err
-		}
-	})
 	switch {
 	case fetchErr == nil:
+		r.weigh(0)
 		return nil, r.look(ctx) // idle
-	case kerr.IsRetriable(fetchErr) && !errors.Is(fetchErr, kerr.UnknownTopicID):
+	case errors.Is(fetchErr, errCrowded):
+		r.flow.busy = true
+		r.dropSource()
+		return nil, nil
+	case passes(fetchErr):
 		// franz-go goes on by itself.
 		if time.Since(r.lastLook) < errorCheck {
 			return nil, sleep(ctx, backoff(1))
@@ -148,22 +162,21 @@ func (r *Reader) step(ctx context.Context) ([]queue.Record, error) {
 	if err == nil && errors.As(fetchErr, &loss) {
 		err = &TroubleError{Queue: r.id, Kind: Short, After: r.after, First: 0, Next: queue.Ticket(loss.ResetTo) + 1}
 	}
-	r.dropClient()
+	r.dropSource()
 	return nil, errors.Join(fetchErr, err)
 }
 
 // take decodes what was fetched.
-func (r *Reader) take(fetches kgo.Fetches) []queue.Record {
-	n := fetches.NumRecords()
-	if n == 0 {
+func (r *Reader) take(krs []*kgo.Record) []queue.Record {
+	if len(krs) == 0 {
 		return nil
 	}
 	m := r.log.metrics
-	out := make([]queue.Record, 0, n)
-	fetches.EachRecord(func(kr *kgo.Record) {
-		ticket := queue.Ticket(kr.Offset) + 1
+	out := make([]queue.Record, 0, len(krs))
+	for _, kr := range krs {
+		ticket := ticketOf(kr.Offset)
 		if ticket <= r.after {
-			return
+			continue
 		}
 		out = append(out, queue.Record{Ticket: ticket, AtMs: kr.Timestamp.UnixMilli()})
 		if why := decode(kr.Value, &out[len(out)-1]); why != "" {
@@ -175,53 +188,77 @@ func (r *Reader) take(fetches kgo.Fetches) []queue.Record {
 			}
 		}
 		r.after = ticket
-	})
+	}
 	m.read.Add(float64(len(out)))
 	return out
 }
 
-func (r *Reader) makeClient() error {
-	wait, least := fetchWait, int32(1)
-	if r.unhurried {
-		wait, least = unhurriedWait, unhurriedBytes
+// weigh counts what came, and changes a hub's reader over where it comes fast, or no longer does.
+func (r *Reader) weigh(n int) {
+	if r.hub == nil {
+		return
 	}
-	client, err := r.log.newClient(
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{TopicOf(r.id): {0: kgo.NewOffset().At(int64(r.after))}}),
-		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
-		kgo.KeepRetryableFetchErrors(),
-		kgo.FetchMaxWait(wait),
-		kgo.FetchMinBytes(least),
-		kgo.FetchMaxBytes(16<<20),
-		kgo.FetchMaxPartitionBytes(4<<20),
-	)
-	if err != nil {
-		return fmt.Errorf("make a reader: %w", err)
+	now := time.Now()
+	f := &r.flow
+	f.count += n
+	_, shares := r.source.(*share)
+	over := time.Second
+	if !shares {
+		over = calmAfter
 	}
-	r.clientMu.Lock()
-	defer r.clientMu.Unlock()
+	switch {
+	case shares && f.count >= busyRecords && len(r.hub.own) < hubOwn:
+		f.busy = true
+		r.dropSource()
+	case !shares && f.count >= busyRecords: // the time of calm begins anew
+	case now.Sub(f.from) < over:
+		return
+	case !shares && r.hub.free(r.id):
+		f.busy = false
+		r.dropSource()
+	}
+	f.from, f.count = now, 0
+}
+
+// open makes a source.
+func (r *Reader) open() error {
+	r.sourceMu.Lock()
+	defer r.sourceMu.Unlock()
 	if r.ctx.Err() != nil {
-		client.Close()
 		return ErrClosed
 	}
-	r.client = client
+	release := func() {}
+	if h := r.hub; h != nil {
+		if r.flow.busy && h.takeOwn() {
+			release = h.giveOwn
+		} else if s := h.join(r.id, r.after, r.topicID, r.unhurried); s != nil {
+			r.source = s
+			return nil
+		}
+	}
+	s, err := r.log.newOwn(r.id, r.after, r.unhurried, release)
+	if err != nil {
+		return err
+	}
+	r.source = s
 	return nil
 }
 
-func (r *Reader) dropClient() {
-	r.clientMu.Lock()
-	defer r.clientMu.Unlock()
-	if r.client != nil {
-		r.client.Close()
-		r.client = nil
+func (r *Reader) dropSource() {
+	r.sourceMu.Lock()
+	defer r.sourceMu.Unlock()
+	if r.source != nil {
+		r.source.close()
+		r.source = nil
 	}
 }
 
 // Close ends a Next that waits, and the connection. Closing twice is fine.
 func (r *Reader) Close() {
 	r.cancel()
-	r.clientMu.Lock()
-	defer r.clientMu.Unlock()
-	if r.client != nil {
-		r.client.Close()
+	r.sourceMu.Lock()
+	defer r.sourceMu.Unlock()
+	if r.source != nil {
+		r.source.close()
 	}
 }

@@ -41,6 +41,33 @@ func next(t testing.TB, r *linelog.Reader, n int) (out []queue.Record) {
 	return out
 }
 
+// kind makes readers of one kind.
+type kind = func(*linelog.Log) interface {
+	NewReader(id queue.ID, after queue.Ticket, topicID string) *linelog.Reader
+}
+
+// eachKind runs a test with readers that have a connection of their own, and with those of a hub.
+func eachKind(t *testing.T, test func(*testing.T, kind)) {
+	type makes = interface {
+		NewReader(id queue.ID, after queue.Ticket, topicID string) *linelog.Reader
+	}
+	t.Run("own", func(t *testing.T) { test(t, func(log *linelog.Log) makes { return log }) })
+	t.Run("hub", func(t *testing.T) {
+		hubs := make(map[*linelog.Log]*linelog.Hub)
+		t.Cleanup(func() {
+			for _, h := range hubs {
+				h.Close()
+			}
+		})
+		test(t, func(log *linelog.Log) makes {
+			if hubs[log] == nil {
+				hubs[log] = log.NewHub()
+			}
+			return hubs[log]
+		})
+	})
+}
+
 func wantTrouble(t *testing.T, r *linelog.Reader, kind linelog.TroubleKind) *linelog.TroubleError {
 	t.Helper()
 	recs, err := r.Next(soon(t))
@@ -54,12 +81,14 @@ func wantTrouble(t *testing.T, r *linelog.Reader, kind linelog.TroubleKind) *lin
 	return trouble
 }
 
-func TestReaderGoesOnFromATicket(t *testing.T) {
+func TestReaderGoesOnFromATicket(t *testing.T) { eachKind(t, testReaderGoesOnFromATicket) }
+
+func testReaderGoesOnFromATicket(t *testing.T, of kind) {
 	log := linelogtest.Start(t).Log(t)
 	id := ensure(t, log, main)
 	w := writer(t, log)
 	fill(t, w, main, 10)
-	r := log.NewReader(main, 7, id)
+	r := of(log).NewReader(main, 7, id)
 	defer r.Close()
 	recs := next(t, r, 3)
 	for i, rec := range recs {
@@ -75,10 +104,14 @@ func TestReaderGoesOnFromATicket(t *testing.T) {
 }
 
 func TestReaderEndsWithItsContextAndGoesOn(t *testing.T) {
+	eachKind(t, testReaderEndsWithItsContextAndGoesOn)
+}
+
+func testReaderEndsWithItsContextAndGoesOn(t *testing.T, of kind) {
 	log := linelogtest.Start(t).Log(t)
 	ensure(t, log, main)
 	w := writer(t, log)
-	r := log.NewReader(main, 0, "")
+	r := of(log).NewReader(main, 0, "")
 	defer r.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -100,14 +133,16 @@ func TestReaderEndsWithItsContextAndGoesOn(t *testing.T) {
 }
 
 // Fault 12: the log's start has moved past what was read.
-func TestTrimmedIsTold(t *testing.T) {
+func TestTrimmedIsTold(t *testing.T) { eachKind(t, testTrimmedIsTold) }
+
+func testTrimmedIsTold(t *testing.T, of kind) {
 	b := linelogtest.Start(t)
 	log := b.Log(t)
 	id := ensure(t, log, main)
 	fill(t, writer(t, log), main, 10)
 	b.Trim(main, 6)
 	for after, trimmed := range map[queue.Ticket]bool{0: true, 4: true, 5: false, 10: false} {
-		r := log.NewReader(main, after, id)
+		r := of(log).NewReader(main, after, id)
 		if trimmed {
 			if e := wantTrouble(t, r, linelog.Trimmed); e.First != 6 || e.Next != 11 || e.After != after {
 				t.Errorf("after %d: told %+v", after, e)
@@ -122,13 +157,15 @@ func TestTrimmedIsTold(t *testing.T) {
 }
 
 // Fault 12, while reading: trimmed before the reader's eyes, and made anew behind its back.
-func TestTroubleWhileReading(t *testing.T) {
+func TestTroubleWhileReading(t *testing.T) { eachKind(t, testTroubleWhileReading) }
+
+func testTroubleWhileReading(t *testing.T, of kind) {
 	t.Run("trimmed", func(t *testing.T) {
 		b := linelogtest.Start(t)
 		log, link := b.Link(t, nil, nil)
 		ensure(t, log, main)
 		fill(t, writer(t, log), main, 1)
-		r := log.NewReader(main, 0, "")
+		r := of(log).NewReader(main, 0, "")
 		defer r.Close()
 		next(t, r, 1)
 		link.Away() // so that it can't read on before the trim
@@ -144,7 +181,7 @@ func TestTroubleWhileReading(t *testing.T) {
 		log := b.Log(t)
 		was := ensure(t, log, main)
 		fill(t, writer(t, log), main, 3)
-		r := log.NewReader(main, 0, "") // the id is pinned by reading
+		r := of(log).NewReader(main, 0, "") // the id is pinned by reading
 		defer r.Close()
 		next(t, r, 3)
 		b.Recreate(main)
@@ -161,7 +198,7 @@ func TestTroubleWhileReading(t *testing.T) {
 		log := b.Log(t)
 		ensure(t, log, main)
 		fill(t, writer(t, log), main, 3)
-		r := log.NewReader(main, 0, "")
+		r := of(log).NewReader(main, 0, "")
 		defer r.Close()
 		next(t, r, 3)
 		b.Delete(main)
@@ -169,12 +206,14 @@ func TestTroubleWhileReading(t *testing.T) {
 	})
 }
 
-func TestTroubleAtTheStart(t *testing.T) {
+func TestTroubleAtTheStart(t *testing.T) { eachKind(t, testTroubleAtTheStart) }
+
+func testTroubleAtTheStart(t *testing.T, of kind) {
 	b := linelogtest.Start(t)
 	log := b.Log(t)
 	id := ensure(t, log, main)
 	fill(t, writer(t, log), main, 3)
-	short := log.NewReader(main, 4, id)
+	short := of(log).NewReader(main, 4, id)
 	defer short.Close()
 	if e := wantTrouble(t, short, linelog.Short); e.Next != 4 || e.After != 4 {
 		t.Errorf("told %+v", e)
@@ -183,11 +222,11 @@ func TestTroubleAtTheStart(t *testing.T) {
 	for range 5 { // longer than before: only the id tells
 		b.AppendBytes(main, []byte{0x12, 0x03, 0x0a, 0x01, 'w'})
 	}
-	other := log.NewReader(main, 3, id)
+	other := of(log).NewReader(main, 3, id)
 	defer other.Close()
 	wantTrouble(t, other, linelog.Recreated)
 	b.Delete(main)
-	gone := log.NewReader(main, 3, id)
+	gone := of(log).NewReader(main, 3, id)
 	defer gone.Close()
 	wantTrouble(t, gone, linelog.Gone)
 }
@@ -221,12 +260,16 @@ func TestReaderSkipsWhatItCannotRead(t *testing.T) {
 }
 
 func TestReaderOutlastsTheBrokersAbsence(t *testing.T) {
+	eachKind(t, testReaderOutlastsTheBrokersAbsence)
+}
+
+func testReaderOutlastsTheBrokersAbsence(t *testing.T, of kind) {
 	b := linelogtest.Start(t)
 	log, link := b.Link(t, nil, nil)
 	id := ensure(t, log, main)
 	fill(t, writer(t, log), main, 2)
 	link.Away()
-	r := log.NewReader(main, 0, id)
+	r := of(log).NewReader(main, 0, id)
 	defer r.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
@@ -249,13 +292,15 @@ func TestReaderOutlastsTheBrokersAbsence(t *testing.T) {
 	<-back
 }
 
-func TestReaderDeliversInBatches(t *testing.T) {
+func TestReaderDeliversInBatches(t *testing.T) { eachKind(t, testReaderDeliversInBatches) }
+
+func testReaderDeliversInBatches(t *testing.T, of kind) {
 	b := linelogtest.Start(t)
 	log := b.Log(t)
 	ensure(t, log, main)
 	const n = 2*queue.MaxBatch + 10
 	b.AppendMany(main, n, func(i int) queue.Record { return entered(fmt.Sprint("v", i)) })
-	r := log.NewReader(main, 0, "")
+	r := of(log).NewReader(main, 0, "")
 	defer r.Close()
 	seen := queue.Ticket(0)
 	for seen < n {
@@ -302,11 +347,13 @@ func BenchmarkRead(b *testing.B) {
 }
 
 // A reader in no hurry gets what came meanwhile together, half a second later at the most, and everything.
-func TestUnhurriedReaderWaitsForMore(t *testing.T) {
+func TestUnhurriedReaderWaitsForMore(t *testing.T) { eachKind(t, testUnhurriedReaderWaitsForMore) }
+
+func testUnhurriedReaderWaitsForMore(t *testing.T, of kind) {
 	b := linelogtest.Start(t)
 	log := b.Log(t)
 	ensure(t, log, "main")
-	r := log.NewReader("main", 0, "").Unhurried()
+	r := of(log).NewReader("main", 0, "").Unhurried()
 	defer r.Close()
 	began := time.Now()
 	for _, n := range []int{5, 1} {

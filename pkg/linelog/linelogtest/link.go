@@ -40,6 +40,13 @@ func (l *Link) Hang() { l.set(hung) }
 // Back makes the network whole. What hung is delivered.
 func (l *Link) Back() { l.set(up) }
 
+// Conns is how many connections there are.
+func (l *Link) Conns() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.conns)
+}
+
 func (l *Link) set(s state) {
 	l.mu.Lock()
 	l.state = s
