@@ -24,6 +24,7 @@ import (
 	"github.com/soonbeon/soonbeon/services/admin"
 	"github.com/soonbeon/soonbeon/services/catalog"
 	"github.com/soonbeon/soonbeon/services/enter"
+	"github.com/soonbeon/soonbeon/services/events"
 	"github.com/soonbeon/soonbeon/services/follow"
 	"github.com/soonbeon/soonbeon/services/httpapi"
 	"github.com/soonbeon/soonbeon/services/issuer"
@@ -152,6 +153,7 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 	if err != nil {
 		return nil, err
 	}
+	var streams *events.Service
 	if roles.Enter {
 		secret, err := idSecret(cfg.IDSecret, cfg.Keys)
 		if err != nil {
@@ -186,9 +188,17 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 			return nil, err
 		}
 		s.Register(e)
+		streams, err = events.New(events.Config{Answers: answers{s}, Find: proc.reading}, reg)
+		if err != nil {
+			return nil, err
+		}
+		streams.Register(e)
 	}
 	proc.public = httpapi.NewServer(httpapi.ServerConfig{Name: "public", Address: cfg.Listen, Setting: "--listen"}, e, logger.Named("http"))
 	proc.Add("public port", proc.public)
+	if streams != nil {
+		proc.Add("event streams", streams) // after the port, so that its streams have ended when the port waits for its requests
+	}
 	return proc, nil
 }
 
@@ -200,6 +210,24 @@ func (proc *Process) find(id queue.ID) (*position.Queue, *queue.Entry, bool) {
 		return nil, nil, false
 	}
 	return &one.queue, e, true
+}
+
+// reading is a queue's reading and the version of its entry, as event streams ask for it.
+func (proc *Process) reading(id queue.ID) (events.Reading, int64, bool) {
+	q, e, ok := proc.find(id)
+	if !ok {
+		return nil, 0, false
+	}
+	return q.Reading, e.Version, true
+}
+
+// answers are those of the position service, as event streams take them.
+type answers struct{ *position.Service }
+
+func (a answers) Tell(ctx context.Context, r pass.Receipt, body []byte) (events.Told, error) {
+	t, err := a.Service.Tell(ctx, r, body)
+	return events.Told{State: string(t.State), Position: t.Position, Exact: t.Exact, RetryAfter: t.RetryAfter, Body: t.Body,
+		Lasting: t.Lasting, Receipt: t.Receipt, Signed: t.Signed}, err
 }
 
 // openEmbedded opens the log in the data folder, and the secrets beside it where none are given.

@@ -10,7 +10,7 @@ import (
 )
 
 // processes are the services that may be taken out of a deployment one by one; none may lean on another's code.
-var processes = []string{"services/enter", "services/projector", "services/issuer", "services/position"}
+var processes = []string{"services/enter", "services/projector", "services/issuer", "services/position", "services/events"}
 
 // composing are the packages that put others together, each for a reason of its own: standalone the services into a process, a
 // drill a system, a crowd and an audit into a rehearsal. What they put together must not lean on them.
@@ -32,7 +32,7 @@ var onlyIn = []struct {
 		[]string{"github.com/redis/go-redis"}, []string{"pkg/redisline", "services/e2e"}},
 	{"echo (HTTP is served by the services)",
 		[]string{"github.com/labstack/echo"},
-		[]string{"services/httpapi", "services/enter", "services/position", "services/admin", "services/standalone", "services/e2e"}},
+		[]string{"services/httpapi", "services/enter", "services/position", "services/events", "services/admin", "services/standalone", "services/e2e"}},
 }
 
 // apart are the packages that meet only in the services.
