@@ -237,7 +237,7 @@ func TestTheWayBack(t *testing.T) {
 		{"", `/\evil.example`, "/%5Cevil.example"},
 		{"", "http://evil.example/x?y", "/x?y"},
 		{"", "/?return=https://evil.example", "/?return=https://evil.example"},
-		{"", "/" + strings.Repeat("x", maxReturn), ""},
+		{"", "/" + strings.Repeat("x", MaxReturn), ""},
 		{"https://shop.example", "/a?b", "https://shop.example/a?b"},
 		{"https://shop.example:8443/", "//evil.example", "https://shop.example:8443/evil.example"},
 		{"https://shop.example", "http://evil.example/x", "https://shop.example/x"},

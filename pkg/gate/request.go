@@ -27,6 +27,19 @@ func (g *Gate) tokens(r *http.Request) []string {
 	return all[:min(len(all), maxTokens)]
 }
 
+// maxSessions bounds the same of sessions; browsers send two where an old one lingers.
+const maxSessions = 8
+
+// sessions are the values of the session cookie.
+func (g *Gate) sessions(r *http.Request) []string {
+	cookies := r.CookiesNamed(g.session.Name)
+	var all []string
+	for _, c := range cookies[:min(len(cookies), maxSessions)] {
+		all = append(all, c.Value)
+	}
+	return all
+}
+
 // prefersHTML reads Accept: is HTML welcome, and at least as much as JSON? Browsers name text/html when they navigate
 // and only then; programs say */* or nothing, and are better served with a problem they can read than with a redirect.
 func prefersHTML(accept []string) bool {
@@ -36,6 +49,24 @@ func prefersHTML(accept []string) bool {
 		quality(accept, "application/json", ""),
 	)
 	return html > 0 && html >= json
+}
+
+// prefersKorean reads Accept-Language for the two languages that there are. Whoever names neither gets English.
+func prefersKorean(accept []string) bool {
+	var ko, en float64
+	for _, line := range accept {
+		for item := range strings.SplitSeq(line, ",") {
+			tag, params, _ := strings.Cut(item, ";")
+			primary, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(tag)), "-")
+			switch primary {
+			case "ko":
+				ko = max(ko, weight(params))
+			case "en":
+				en = max(en, weight(params))
+			}
+		}
+	}
+	return ko > 0 && ko >= en
 }
 
 // quality is the weight of a media type, or else of its range, in 0 to 1; 0 if neither is named. A weight that cannot
