@@ -392,14 +392,15 @@ func (t *term) ask(ctx context.Context, n int) ([]queue.Person, queue.Reason, er
 }
 
 // shouldSwitch decides whether this term ends for one in the other mode. It is asked before a tick, so the projector has had
-// an interval to apply the last batch. A queue that nobody waits in stays as it is.
+// an interval to apply the last batch. A queue that nobody waits in does not leave a view that it has no use for, but returns to
+// it: whoever comes next shall not wait for that.
 func (t *term) shouldSwitch(ctx context.Context) bool {
 	now := time.Now()
-	if t.shared == nil || len(t.lead.Held()) > 0 || t.reading.Waiting() == 0 {
+	if t.shared == nil || len(t.lead.Held()) > 0 {
 		return false
 	}
 	switch {
-	case t.mode == queue.ModeRedis && t.health.failed(now):
+	case t.mode == queue.ModeRedis && t.reading.Waiting() > 0 && t.health.failed(now):
 		t.mode = queue.ModeDirect
 		t.logger.Warn("the shared view has failed; going on from the log")
 	case t.mode == queue.ModeDirect && t.health.mended(now) && t.caughtUp(ctx):

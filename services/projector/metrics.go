@@ -1,6 +1,10 @@
 package projector
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/soonbeon/soonbeon/pkg/queue"
+)
 
 type metrics struct {
 	applied, refused, failures, loads *prometheus.CounterVec
@@ -24,4 +28,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		reg.MustRegister(m.applied, m.refused, m.failures, m.loads, m.seq, m.age, m.applySeconds)
 	}
 	return m
+}
+
+// forget drops the series of a queue that is not projected here any more: a lag that stands still would be taken for one.
+func (m *metrics) forget(id queue.ID) {
+	m.seq.DeleteLabelValues(string(id))
+	m.age.DeleteLabelValues(string(id))
 }

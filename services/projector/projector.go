@@ -115,6 +115,7 @@ func (s *Service) lost(id queue.ID) {
 	if p != nil {
 		p.cancel()
 		<-p.done
+		s.metrics.forget(id)
 	}
 }
 

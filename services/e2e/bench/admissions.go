@@ -40,6 +40,9 @@ func admissions(ctx context.Context, b *bench) ([]result, error) {
 	if b.o.profile != "" {
 		spec.Profile = b.o.profile + "/admissions.pprof"
 	}
+	if err := b.alone(ctx, brokers, id); err != nil {
+		return nil, err
+	}
 	s, err := startSide(ctx, spec)
 	if err != nil {
 		return nil, err

@@ -34,6 +34,7 @@ func groups() []group {
 		{"memory", memory},
 		{"admissions", admissions},
 		{"rebuild", rebuild},
+		{"many-queues", many},
 	}
 }
 
@@ -252,6 +253,11 @@ func (b *bench) duel(ctx context.Context, name string, l *load, ours, theirs sid
 	for i, spec := range []sideSpec{ours, theirs} {
 		if b.o.profile != "" {
 			if spec.Profile, err = filepath.Abs(filepath.Join(b.o.profile, spec.Name+".pprof")); err != nil {
+				return nil, err
+			}
+		}
+		if spec.Kind == shipped && len(spec.Config.Kafka) > 0 {
+			if err := b.alone(ctx, spec.Config.Kafka, queue.ID(spec.Config.Queues[0])); err != nil {
 				return nil, err
 			}
 		}
