@@ -12,6 +12,7 @@ import (
 
 	"github.com/soonbeon/soonbeon/pkg/pass"
 	"github.com/soonbeon/soonbeon/pkg/queue"
+	"github.com/soonbeon/soonbeon/services/catalog"
 	"github.com/soonbeon/soonbeon/services/load"
 )
 
@@ -66,6 +67,7 @@ func TestASessionByHand(t *testing.T) {
 	var in reply
 	until(t, 10*time.Second, "bob is admitted", func() bool {
 		in = position(t, room.public, bob.Receipt)
+		t.Log(in.body)
 		return in.State == "admitted"
 	})
 	keys, err := pass.ParseKeys(keysOf(t, data))
@@ -185,7 +187,11 @@ func TestFault08_KilledInTheMiddleOfACrowd(t *testing.T) {
 	require.NotZero(t, fates[waits])
 
 	// Started anew, it tells everybody what the log says.
-	quiet := start(t, "quiet", "standalone", nil, append(args, still)...)
+	operate(t, data, func(e *catalog.Editor) error { // and lets nobody in, so that all can be compared
+		_, err := e.Pause(t.Context(), "test", "main", nil, catalog.AnyVersion)
+		return err
+	})
+	quiet := start(t, "quiet", "standalone", nil, args...)
 	keys, err := pass.ParseKeys(keysOf(t, data))
 	require.NoError(t, err)
 	places, in := map[queue.Visitor]int{}, map[queue.Visitor]bool{}
@@ -212,6 +218,10 @@ func TestFault08_KilledInTheMiddleOfACrowd(t *testing.T) {
 	require.NoError(t, quiet.Kill())
 	require.Equal(t, before.waiting(), offline(t, data, "main").waiting(), "a start and a kill -9 change nobody's place")
 
+	operate(t, data, func(e *catalog.Editor) error {
+		_, err := e.Resume(t.Context(), "test", "main", nil, catalog.AnyVersion)
+		return err
+	})
 	require.NoError(t, room.Start(t.Context()))
 	crowd.held(t, 60*time.Second)
 	room.stop(t)

@@ -12,6 +12,7 @@ import (
 	"github.com/soonbeon/soonbeon/pkg/linelog/embedded"
 	"github.com/soonbeon/soonbeon/pkg/pass"
 	"github.com/soonbeon/soonbeon/pkg/queue"
+	"github.com/soonbeon/soonbeon/services/catalog"
 	fold "github.com/soonbeon/soonbeon/services/e2e/book"
 )
 
@@ -58,6 +59,22 @@ func offline(t testing.TB, data string, id queue.ID) *book {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, broker.Close()) }()
 	return readBook(t, broker.Addrs(), id)
+}
+
+// operate changes the catalogue in a data folder that no process has.
+func operate(t testing.TB, data string, change func(*catalog.Editor) error) {
+	t.Helper()
+	broker, err := embedded.Start(data+"/log", embedded.Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, broker.Close()) }()
+	log, err := linelog.Open(linelog.Config{Brokers: broker.Addrs()}, zap.NewNop(), nil)
+	require.NoError(t, err)
+	defer log.Close()
+	w := log.NewCatalogWriter()
+	defer w.Close()
+	e, err := catalog.NewEditor(catalog.EditorConfig{}, w, log, zap.NewNop(), nil)
+	require.NoError(t, err)
+	require.NoError(t, change(e))
 }
 
 func (b *book) waiting() []queue.Waiting            { return b.Waiting() }
