@@ -6,6 +6,8 @@
 //	pollers ──▶ Places (lua/places.lua)   many visitors' exact places of one moment in one call
 //	rebuild ──▶ Load   (lua/load.lua)     a folded line, put beside the view, takes its place in one step
 //
+// Once is apart from all that: it remembers for gates which entry tokens were used.
+//
 // What it promises: two projectors can't hurt each other, since records that do not follow seq change nothing and the
 // answer says where to read on; a script that ran and whose reply was lost can be run again; a script validates before
 // its first write, and its first write is one that a full Redis refuses, so a refused script has changed nothing. All
