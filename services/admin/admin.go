@@ -22,6 +22,7 @@ type Known interface {
 	GetAny(id queue.ID) (*queue.Entry, bool)
 	AllAny() []*queue.Entry
 	Seen(ctx context.Context, version int64) error
+	Gone(ctx context.Context, id queue.ID) error
 }
 
 // Config of a Service.
@@ -225,6 +226,9 @@ func (s *Service) delete(c echo.Context, who string, id queue.ID) error {
 	if err := s.cfg.Editor.Delete(ctx, who, id, version); err != nil {
 		return problem(id, err)
 	}
+	seen, stop := context.WithTimeout(ctx, seenTimeout)
+	defer stop()
+	_ = s.cfg.Known.Gone(seen, id) // so that whoever looks now doesn't find it
 	return c.NoContent(http.StatusNoContent)
 }
 

@@ -80,7 +80,7 @@ func TestAQueuesLife(t *testing.T) {
 	f.refused(409, httpapi.QueueChanged, f.do("DELETE", "/admin/queues/main", "", "If-Match: "+made.header.Get("ETag")))
 	gone := f.ok(204, f.do("DELETE", "/admin/queues/main", "", "If-Match: "+open.header.Get("ETag")))
 	require.Empty(t, gone.body)
-	require.Eventually(t, func() bool { return f.do("GET", "/admin/queues/main", "").status == 404 }, catalogtest.Patience, time.Millisecond)
+	f.refused(404, httpapi.QueueUnknown, f.do("GET", "/admin/queues/main", ""))
 	f.refused(404, httpapi.QueueUnknown, f.do("DELETE", "/admin/queues/main", ""))
 	require.Contains(t, f.ok(200, f.do("GET", "/admin/queues/main/changes", "")).body, `"action":"gone"`, "what became of it is told still")
 }

@@ -314,7 +314,7 @@ func TestDeletionsAreFinished(t *testing.T) {
 	require.Equal(t, []queue.ID{main}, w.Topics.Dropped())
 	_, err = w.Log.Topic(w.Soon(), main)
 	require.ErrorIs(t, err, linelog.ErrNoQueue)
-	require.Eventually(t, func() bool { _, ok := w.Follower.GetAny(main); return !ok }, catalogtest.Patience, time.Millisecond)
+	require.NoError(t, w.Follower.Gone(w.Soon(), main))
 	require.ErrorIs(t, w.Editor.Delete(w.Soon(), "anna", main, catalog.AnyVersion), catalog.ErrNotFound)
 
 	anew, err := w.Editor.Create(w.Soon(), "anna", main, settings())

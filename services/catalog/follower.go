@@ -101,19 +101,34 @@ func (f *Follower) Ready(ctx context.Context) error {
 
 // Seen waits until the record of that version has been read and told to all who watch.
 func (f *Follower) Seen(ctx context.Context, version int64) error {
+	if err := f.until(ctx, func(k *known) bool { return k.version >= version }); err != nil {
+		return fmt.Errorf("waiting for version %d of the catalogue: %w", version, err)
+	}
+	return nil
+}
+
+// Gone waits until there is no queue called id, not even one that is being deleted, and all who watch were told.
+func (f *Follower) Gone(ctx context.Context, id queue.ID) error {
+	if err := f.until(ctx, func(k *known) bool { return k.all[id] == nil }); err != nil {
+		return fmt.Errorf("waiting for queue %s to be gone from the catalogue: %w", id, err)
+	}
+	return nil
+}
+
+func (f *Follower) until(ctx context.Context, reached func(*known) bool) error {
 	for {
 		f.wait.Lock()
 		moved := f.moved
 		f.wait.Unlock()
-		if f.known.Load().version >= version {
+		if reached(f.known.Load()) {
 			f.mu.Lock() // it is told under this lock
-			f.mu.Unlock()
+			defer f.mu.Unlock()
 			return nil
 		}
 		select {
 		case <-moved:
 		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("waiting for version %d of the catalogue: %w", version, ctx.Err()), f.Trouble())
+			return errors.Join(ctx.Err(), f.Trouble())
 		}
 	}
 }
@@ -127,8 +142,8 @@ func (f *Follower) Trouble() error {
 
 // Watch calls fn for each queue there is, with before nil, and from then on for each change, after nil being the end of a queue. A queue
 // that was deleted and made anew between two looks is told in two calls, the end first. Calls come in the order of the changes and never two
-// at a time, with Get answering as after the change already; the next change waits for fn, so it doesn't take long, and it doesn't call Watch or
-// Seen. It is called until Stop has returned.
+// at a time, with Get answering as after the change already; the next change waits for fn, so it doesn't take long, and it doesn't call Watch,
+// Seen or Gone. It is called until Stop has returned.
 func (f *Follower) Watch(fn func(before, after *queue.Entry)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -149,6 +149,7 @@ func TestAFollowerTellsEachChangeInOrder(t *testing.T) {
 		record(entry("c", 8, 8)), // deleted and made anew; the removal was compacted away
 	}
 	require.NoError(t, f.Seen(soon(t), 8))
+	require.NoError(t, f.Gone(soon(t), "b"))
 	require.Equal(t, []string{"a 2>5", "b 3>0", "c 4>0", "c 0>8"}, late()[3:])
 	require.Equal(t, late()[3:], calls()[4:])
 
@@ -237,6 +238,7 @@ func TestReadyAndSeenSayWhyTheyWait(t *testing.T) {
 	require.Eventually(t, func() bool { return f.Trouble() != nil }, catalogtest.Patience, time.Millisecond)
 	require.ErrorContains(t, f.Ready(over), "was deleted")
 	require.ErrorContains(t, f.Seen(over, 5), "was deleted")
+	require.ErrorContains(t, f.Gone(over, "a"), "queue a to be gone from the catalogue")
 	_, ok := f.Get("a")
 	require.True(t, ok, "it stands still with what it knows")
 }

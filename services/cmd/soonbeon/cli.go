@@ -30,6 +30,7 @@ type cli struct {
 	Issuer      issuerCmd      `cmd:"" help:"Run the issuer: lets people through at the queue's rate."`
 	Position    positionCmd    `cmd:"" help:"Run the position service: tells people where they stand, and hands out entry tokens."`
 	Load        loadCmd        `cmd:"" help:"Send a crowd to a waiting room and check what was promised to it."`
+	Queue       queueCmd       `cmd:"" help:"Run queues: make, set, pause, resume, close, delete, and see who did what."`
 	Audit       auditCmd       `cmd:"" help:"Prove from the log what happened in a queue, and compare Redis with it; exit code 1 when something is wrong."`
 	Replay      replayCmd      `cmd:"" help:"Rebuild the line in Redis from the log, compare the two, or show the line as it was."`
 	Drill       drillCmd       `cmd:"" help:"Rehearse an outage: break Redis under a crowd, mend it, watch from outside, and prove what happened."`
