@@ -204,8 +204,11 @@ func (g *Gate) Wrap(next http.Handler) http.Handler {
 // TurnAway answers r as Wrap does with one that Admit refused with why: a redirect for people, a problem for programs.
 func (g *Gate) TurnAway(w http.ResponseWriter, r *http.Request, why error) { g.turnAway(w, r, why) }
 
-// Protects says whether the path that r asks for is behind the gate, by Config.Protect and Config.Exempt.
-func (g *Gate) Protects(r *http.Request) bool { return g.paths.protects(asked(r).EscapedPath()) }
+// Protects says whether the path that r asks for is behind the gate, by Config.Protect and Config.Exempt. The arrive path is not.
+func (g *Gate) Protects(r *http.Request) bool {
+	path := asked(r).EscapedPath()
+	return path != g.arrival && g.paths.protects(path)
+}
 
 // Open says whether the gate lets people in unchecked at the moment, by Config.FailOpen.
 func (g *Gate) Open() bool { return g.use != nil && g.use.isOpen() }

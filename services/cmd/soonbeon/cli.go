@@ -29,6 +29,7 @@ type cli struct {
 	Projector   projectorCmd   `cmd:"" help:"Run the projector: applies the log to Redis."`
 	Issuer      issuerCmd      `cmd:"" help:"Run the issuer: lets people through at the queue's rate."`
 	Position    positionCmd    `cmd:"" help:"Run the position service: tells people where they stand, and hands out entry tokens."`
+	Gate        gateCmd        `cmd:"" help:"Run the gate for a proxy in front of the site: nginx, Envoy, Traefik, Caddy, HAProxy."`
 	Load        loadCmd        `cmd:"" help:"Send a crowd to a waiting room and check what was promised to it."`
 	Queue       queueCmd       `cmd:"" help:"Run queues: make, set, pause, resume, close, delete, and see who did what."`
 	Audit       auditCmd       `cmd:"" help:"Prove from the log what happened in a queue, and compare Redis with it; exit code 1 when something is wrong."`
