@@ -18,7 +18,7 @@ rmSync(".out", { recursive: true, force: true });
 mkdirSync(".out");
 execFileSync("node_modules/.bin/tsc", ["-p", ".", "--outDir", ".out"], { stdio: "inherit" });
 
-const common = { bundle: true, minify: true, charset: "utf8", target: "es2020", legalComments: "none", logLevel: "warning" };
+const common = { bundle: true, minify: true, charset: "utf8", target: "es2017", legalComments: "none", logLevel: "warning" };
 
 if (mode === "--test") {
   const tests = readdirSync("test").filter((f) => f.endsWith(".test.ts")).map((f) => join("test", f));

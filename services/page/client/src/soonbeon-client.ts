@@ -296,7 +296,8 @@ export function wait(options: Options): Place {
       after(0);
     } else refused(r);
     if (!again || r.status !== 200) return;
-    if (last.state !== "waiting") again = false; // who was let in, or sent away, has nothing to lose by a reload
+    // Who was let in or sent away has nothing to lose by a reload, and neither has who waits for a draw.
+    if (last.state !== "waiting" || last.order === "draw") again = false;
     else {
       if (again === true) {
         again = "keyed"; // and a repetition has the same key

@@ -1,0 +1,317 @@
+package page
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/labstack/echo/v4"
+
+	"github.com/soonbeon/soonbeon/pkg/gate"
+	"github.com/soonbeon/soonbeon/pkg/queue"
+	"github.com/soonbeon/soonbeon/services/httpapi"
+)
+
+// visit is what a request for the page says.
+type visit struct {
+	queue   queue.ID
+	back    string // return=, as it was given
+	lang    string // lang=, as it was given; "" for the header's
+	plain   bool
+	action  string // where the entry token is handed over, and where it goes on; "" where the queue's settings say it
+	to      string
+	words   *words
+	resume  bool // a receipt came as a cookie
+	preview bool
+	state   string // of a preview
+}
+
+// url is the page's own address with some of the query changed.
+func (v visit) url(lang string, plain bool, back string) string {
+	q := url.Values{"queue": {string(v.queue)}}
+	at := "/queue/wait?"
+	if v.preview {
+		q, at = url.Values{"state": {v.state}}, "/queue/preview?"
+	}
+	if lang != "" {
+		q.Set("lang", lang)
+	}
+	if plain && !v.preview {
+		q.Set("plain", "1")
+	}
+	if back != "" {
+		q.Set("return", back)
+	}
+	return at + q.Encode()
+}
+
+// wait serves GET /queue/wait. Whoever opens it gets a page, whatever is wrong.
+func (s *Service) wait(c echo.Context) error {
+	r := c.Request()
+	q := c.QueryParams()
+	v := visit{back: q.Get("return"), lang: q.Get("lang"), plain: q.Get("plain") != ""}
+	var ok bool
+	if v.words, ok = s.words.pick(v.lang, r.Header.Get("Accept-Language")); !ok {
+		v.words, _ = s.words.pick("", r.Header.Get("Accept-Language"))
+		v.lang = ""
+		v.queue, _ = queue.ParseID(q.Get("queue"))
+		return s.write(c, http.StatusBadRequest, s.failure(v, s.look, badLang))
+	}
+	id, err := httpapi.QueryQueue(r)
+	if err != nil {
+		return s.write(c, http.StatusBadRequest, s.failure(v, s.look, unknown))
+	}
+	v.queue = id
+	e, ok := s.cfg.Find(id)
+	if !ok || e.Deleting {
+		return s.write(c, http.StatusNotFound, s.failure(v, s.look, unknown))
+	}
+	if v.action, v.to, err = s.arrival(v.queue, q["return"]); err != nil {
+		return s.write(c, http.StatusBadRequest, s.failure(v, s.look, badReturn))
+	}
+	v.resume = len(httpapi.CookieTokens(r, id)) > 0
+	if !v.plain {
+		return s.write(c, http.StatusOK, s.scripted(v, s.look, e, nil))
+	}
+	a, set := s.ask(r, v)
+	for _, cookie := range set {
+		c.Response().Header().Add("Set-Cookie", cookie)
+	}
+	if a.State == "entering" && a.Code == "" {
+		if takes, why := e.TakesEntries(s.cfg.Now().UnixMilli()); !takes {
+			a.State, a.Reason = "closed", why
+		}
+	}
+	p := s.plain(v, s.look, a, e)
+	if after := renews(a); after > 0 {
+		c.Response().Header().Set("Refresh", strconv.Itoa(after)+"; url="+v.url(v.lang, true, v.back))
+	}
+	return s.write(c, http.StatusOK, p)
+}
+
+// renews is after how many seconds a page without scripts renews itself; 0: not.
+func renews(a answer) int {
+	switch {
+	case a.State == "waiting":
+		return int(max((a.RetryAfterMs+999)/1000, 1))
+	case a.Code != "":
+		return int(max((a.RetryAfterMs+999)/1000, 5))
+	}
+	return 0
+}
+
+var errReturn = errors.New("return is given once")
+
+// nowhere stands for the waiting room's own host, which it does not know by name.
+const nowhere = "https://own.invalid"
+
+// arrival says where whoever is admitted goes by return=; "" where there is none. A path, where no origins are configured, is one
+// of this host.
+func (s *Service) arrival(id queue.ID, given []string) (action, to string, err error) {
+	if len(given) == 0 || len(given) == 1 && given[0] == "" {
+		return "", "", nil
+	}
+	if len(given) > 1 {
+		return "", "", errReturn
+	}
+	allowed := s.origins
+	if len(allowed) == 0 {
+		allowed = []string{nowhere}
+	}
+	address, err := gate.ReturnAddress(given[0], allowed)
+	if err != nil {
+		return "", "", err
+	}
+	if action, to, err = gate.Arrival(id, address); err != nil {
+		return "", "", err
+	}
+	return strings.TrimPrefix(action, nowhere), to, nil
+}
+
+// admitTo is the same by the queue's settings.
+func admitTo(id queue.ID, address string) (action, to string) {
+	switch {
+	case address == "":
+		return "", ""
+	case strings.HasPrefix(address, "/"):
+		return gate.ArrivePath(id), "/" + strings.TrimLeft(address, "/")
+	}
+	action, to, err := gate.Arrival(id, address)
+	if err != nil { // of settings that were checked by another rule
+		return "", ""
+	}
+	return action, to
+}
+
+// ask asks the position service of this process, as the browser would, with the browser's cookies. It also returns the cookies that
+// were set.
+func (s *Service) ask(r *http.Request, v visit) (answer, []string) {
+	a := answer{State: "entering"}
+	if !v.resume || s.asked == nil {
+		return a, nil
+	}
+	out := dispatch(s.asked, r, http.MethodGet, "/queue/position?queue="+string(v.queue), http.Header{"Cookie": r.Header["Cookie"]}, nil)
+	var got answer
+	if err := json.Unmarshal(out.body.Bytes(), &got); err != nil {
+		return a, nil
+	}
+	got.RetryAfterMs = max(got.RetryAfterMs, retryAfter(out.header))
+	switch {
+	case out.status == http.StatusOK:
+		return got, out.header["Set-Cookie"]
+	case out.status == http.StatusUnauthorized: // a receipt that counts for nothing: it is given up by entering
+		return a, nil
+	}
+	a.Code, a.RetryAfterMs = got.Code, got.RetryAfterMs
+	return a, nil
+}
+
+func retryAfter(h http.Header) int64 {
+	s, _ := strconv.ParseInt(h.Get("Retry-After"), 10, 32)
+	return s * 1000
+}
+
+// scripted is the page that its script goes on with.
+func (s *Service) scripted(v visit, l *look, e *queue.Entry, ex *example) *shown {
+	p := s.show(v, l, entering, map[string]string{})
+	p.Script, p.OldScript = s.files.url("page.js"), s.files.url("old.js")
+	p.PlainURL = v.url(v.lang, true, v.back)
+	p.Data = data{
+		Queue: v.queue, Lang: v.words.Tag.String(), Text: v.words.Text, Reentry: e.Settings.Reentry.String(), Action: v.action, To: v.to,
+		Plain: p.PlainURL, Resume: v.resume, Preview: ex,
+	}
+	return p
+}
+
+// data is for the script: page.ts has the same.
+type data struct {
+	Queue   queue.ID          `json:"queue"`
+	Lang    string            `json:"lang"`
+	Text    map[string]string `json:"text"`
+	Reentry string            `json:"reentry"`
+	Action  string            `json:"action"`
+	To      string            `json:"to"`
+	Plain   string            `json:"plain"`
+	Resume  bool              `json:"resume"`
+	Preview *example          `json:"preview,omitempty"`
+}
+
+type example struct {
+	Update map[string]any `json:"update"`
+	Flags  []string       `json:"flags"`
+}
+
+// plain is the page that needs no script.
+func (s *Service) plain(v visit, l *look, a answer, e *queue.Entry) *shown {
+	view := viewOf(a)
+	p := s.show(v, l, view, v.words.values(a, s.cfg.Now()))
+	p.flags = []string{"plain"}
+	if a.Precision == "approximate" {
+		p.flags = append(p.flags, "approximate")
+	}
+	if a.Code != "" && a.State == "entering" {
+		p.flags = append(p.flags, "unavailable")
+	}
+	f := &form{Queue: string(v.queue), Return: v.back, Lang: v.lang, Label: "plain.enter"}
+	switch view {
+	case entering:
+		p.Title = v.words.Text["page"]
+		if a.Code == "" { // else there may be a place already
+			p.Form = f
+		}
+	case expired, left, released:
+		f.Label = "enter"
+		if takes, _ := e.TakesEntries(s.cfg.Now().UnixMilli()); takes {
+			p.Form = f
+		}
+	case turn:
+		action, to := v.action, v.to
+		if action == "" {
+			action, to = admitTo(v.queue, a.AdmitTo)
+		}
+		if action == "" {
+			p.flags = append(p.flags, "nowhere")
+		} else {
+			p.GoTo = &handover{Action: action, Token: a.Token, To: to}
+		}
+	}
+	if p.Form != nil {
+		var key [16]byte
+		_, _ = rand.Read(key[:]) // never fails: it ends the process instead
+		p.Form.Key = hex.EncodeToString(key[:])
+	}
+	return p
+}
+
+// failure is a page that says what is wrong with its address.
+func (s *Service) failure(v visit, l *look, view string) *shown {
+	p := s.show(v, l, view, map[string]string{})
+	if view == badReturn {
+		p.Stay = v.url(v.lang, v.plain, "")
+	}
+	return p
+}
+
+func (s *Service) show(v visit, l *look, view string, values map[string]string) *shown {
+	p := &shown{
+		Lang: v.words.Tag.String(), Queue: v.queue, View: view, Styles: l.styles, words: v.words, values: values, files: s.files,
+	}
+	p.Title = p.T("@.title")
+	back := v.back
+	if view == badReturn {
+		back = ""
+	}
+	for _, w := range s.words.all {
+		p.Languages = append(p.Languages, choice{
+			URL: v.url(w.Tag.String(), v.plain, back), Tag: w.Tag.String(), Name: w.Text["name"], Current: w == v.words && view != badLang,
+		})
+	}
+	return p
+}
+
+// write answers with the page.
+func (s *Service) write(c echo.Context, status int, p *shown) error {
+	body, err := s.look.render(p)
+	if err != nil {
+		return err // every state was rendered at the start
+	}
+	formTo := ""
+	if p.GoTo != nil {
+		formTo = originOf(p.GoTo.Action)
+	}
+	h := c.Response().Header()
+	s.secure(h, formTo)
+	h.Set("Content-Language", p.Lang)
+	h.Add("Vary", "Accept-Language")
+	// Nothing on the way keeps it: it says how things stand for one person. It is no reason for the browser to load it anew when
+	// somebody comes back to it.
+	h.Set("Cache-Control", "private, no-cache")
+	if p.Script == "" {
+		h.Set("Cache-Control", "no-store")
+	}
+	return write(c, status, "text/html; charset=utf-8", body, compressFast(c, body))
+}
+
+// secure sets what keeps a page to itself. formTo is another origin that its form goes to.
+func (s *Service) secure(h http.Header, formTo string) {
+	h.Set("Content-Security-Policy", strings.TrimSpace("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "+
+		"base-uri 'none'; frame-ancestors 'none'; form-action 'self' "+formTo))
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "same-origin") // none at all would make the form's own Origin "null", and that is refused
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=()")
+}
+
+// originOf is the origin of an address that was checked; "" for a path.
+func originOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
+}
