@@ -226,11 +226,34 @@ func (e *edit) failed(err error) error {
 	return fmt.Errorf("write to the catalogue: %w", err)
 }
 
-// begin shuts out every other writer and reads what they wrote, unless nobody has shut us out since we did.
+// begin shuts out every other writer, unless nobody has shut us out since we did, and reads what was written meanwhile: an
+// edit that comes to nothing, or is refused, must be so by what is there now.
 func (w *CatalogWriter) begin(ctx context.Context) error {
-	if w.client != nil {
-		return nil
+	if w.client == nil {
+		if err := w.shutOut(ctx); err != nil {
+			return err
+		}
 	}
+	from := w.log.newCommitted(w.client, catalogTopic)
+	from.next = w.next
+	for !from.atEnd {
+		krs, err := from.fetch(ctx, time.Millisecond)
+		var trouble *TroubleError
+		if errors.As(err, &trouble) {
+			// The topic isn't the one that was read: forget all of it, and read what is there now.
+			w.next, w.known = -1, make(map[queue.ID]CatalogRecord)
+		}
+		if err != nil {
+			return fmt.Errorf("read the catalogue: %w", err)
+		}
+		w.learn(readCatalog(krs))
+		w.next = from.next
+	}
+	return nil
+}
+
+// shutOut makes a client that nobody else writes beside.
+func (w *CatalogWriter) shutOut(ctx context.Context) error {
 	client, err := w.log.newClient(
 		kgo.TransactionalID(catalogTxn),
 		kgo.TransactionTimeout(catalogTxnTimeout),
@@ -248,21 +271,6 @@ func (w *CatalogWriter) begin(ctx context.Context) error {
 	// Once the brokers have answered, whatever another writer had begun is committed or rolled back.
 	if _, _, err := client.ProducerID(ctx); err != nil {
 		return fmt.Errorf("shut out the catalogue's other writers: %w", err)
-	}
-	from := w.log.newCommitted(client, catalogTopic)
-	from.next = w.next
-	for !from.atEnd {
-		krs, err := from.fetch(ctx, 100*time.Millisecond)
-		var trouble *TroubleError
-		if errors.As(err, &trouble) {
-			// The topic isn't the one that was read: forget all of it, and read what is there now.
-			w.next, w.known = -1, make(map[queue.ID]CatalogRecord)
-		}
-		if err != nil {
-			return fmt.Errorf("read the catalogue: %w", err)
-		}
-		w.learn(readCatalog(krs))
-		w.next = from.next
 	}
 	return nil
 }

@@ -23,10 +23,11 @@ type committed struct {
 	leader int32        // -1 while not known
 	next   int64        // the offset to be read next; -1: from the first record on
 	atEnd  bool         // nothing committed was left behind by the last fetch
+	empty  int64        // the last stable offset of a fetch before it of which nothing was brought; -1: none
 }
 
 func (l *Log) newCommitted(client *kgo.Client, topic string) *committed {
-	return &committed{log: l, client: client, topic: topic, leader: -1, next: -1}
+	return &committed{log: l, client: client, topic: topic, leader: -1, next: -1, empty: -1}
 }
 
 // fetch returns the next records. It waits up to wait for some. Errors: *TroubleError, without Queue, of what it saw once;
@@ -74,10 +75,16 @@ func (c *committed) fetch(ctx context.Context, wait time.Duration) ([]*kgo.Recor
 		c.leader = -1 // moved, deleted, made anew: the next look tells
 		return nil, fmt.Errorf("fetch from topic %s: %w", c.topic, fp.Err)
 	}
-	if len(part.RecordBatches) == 0 {
-		// Nothing is there up to the last stable offset: what stood there was compacted away.
-		next = max(next, part.LastStableOffset)
+	if len(part.RecordBatches) == 0 && part.LastStableOffset > next {
+		// Nothing is there up to the last stable offset: what stood there was compacted away. Or the broker looked for records just
+		// before a transaction was committed, and at the last stable offset just after: so only the second look counts.
+		if c.empty != part.LastStableOffset {
+			c.empty = part.LastStableOffset
+			return nil, nil
+		}
+		next = part.LastStableOffset
 	}
+	c.empty = -1
 	c.next = next
 	c.atEnd = next >= part.LastStableOffset
 	return fp.Records, nil
