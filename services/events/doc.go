@@ -4,7 +4,7 @@
 // person as soon as its record is in the log.
 //
 //	log ──▶ this process's reading ──somebody was let in──▶ room ──wakes whom it concerns──▶ stream ──▶ event: admitted
-//	                                                         │ ten times a second, a tenth of the streams
+//	                                                         │ fifty times a second, one in fifty
 //	                                                         └──who was told something that may have changed──▶ event: position
 //
 //	GET /queue/events ── further back than Near ──▶ 409 not_near, which says when to ask again

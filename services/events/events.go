@@ -54,12 +54,12 @@ type Reading interface {
 type Config struct {
 	Answers Answers
 	// Find is a queue's reading and the version of what its operators say; false where there is none, or none any more. It is
-	// called ten times a second for each queue with streams.
+	// called fifty times a second for each queue with streams.
 	Find func(queue.ID) (r Reading, version int64, ok bool)
 
 	MaxStreams   int           // open at once in this process; default 20,000
 	PerVisitor   int           // and for one visitor of a queue: its tabs and devices; default 4
-	Tick         time.Duration // ten of them are the least time between two positions of a stream; default 100 ms
+	Tick         time.Duration // fifty of them are the least time between two positions of a stream; default 20 ms
 	Heartbeat    time.Duration // the most between two signs of life; default 10 s, at most 14 s
 	WriteTimeout time.Duration // for one event; default 5 s
 	Lasts        time.Duration // of a stream, and up to a fifth less; default 15 min
@@ -94,7 +94,7 @@ func New(cfg Config, reg prometheus.Registerer) (*Service, error) {
 	}
 	def(&cfg.MaxStreams, 20_000)
 	def(&cfg.PerVisitor, 4)
-	def(&cfg.Tick, 100*time.Millisecond)
+	def(&cfg.Tick, 20*time.Millisecond)
 	def(&cfg.Heartbeat, 10*time.Second)
 	def(&cfg.WriteTimeout, 5*time.Second)
 	def(&cfg.Lasts, 15*time.Minute)

@@ -54,7 +54,7 @@ http {
 }
 
 func TestFault29_BehindAStockNginx(t *testing.T) {
-	w := newWorld(t, options{events: func(c *Config) { c.Heartbeat, c.Tick = 2*time.Second, 50*time.Millisecond }})
+	w := newWorld(t, options{events: func(c *Config) { c.Heartbeat, c.Tick = 2*time.Second, 10*time.Millisecond }})
 	base := stockNginx(t, w.server.Addr())
 	w.enter("a", "b")
 	began := time.Now()

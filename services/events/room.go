@@ -9,8 +9,9 @@ import (
 	"github.com/soonbeon/soonbeon/pkg/queue"
 )
 
-// turns is how many turns the streams of a room take: one at each tick.
-const turns = 10
+// turns is how many turns the streams of a room take, one at each tick: many, so that few are woken together, and a token does not
+// wait behind the positions of others.
+const turns = 50
 
 // room is the streams of one queue.
 type room struct {

@@ -16,6 +16,6 @@
 // What it leaves out: networks, replication (one broker), TLS, and judging: a row below its threshold is marked, and the
 // exit code is 0; it is 1 when a row could not be measured.
 //
-// Files: main.go (flags), rows.go (what is measured), side.go (the processes), traffic.go (the generator), log.go (filling
+// Files: main.go (flags), rows.go (what is measured), streams.go (event streams), side.go (the processes), traffic.go (the generator), log.go (filling
 // logs), redis.go (redis-benchmark, memory), report.go (the table and docs/benchmarks.md).
 package main

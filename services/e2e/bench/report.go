@@ -21,6 +21,7 @@ const (
 	printedRatio             // of no threshold
 	bytesEach                // at most need
 	seconds                  // of no threshold
+	millisAtMost             // at most need
 )
 
 // result is one row.
@@ -37,7 +38,7 @@ func (r result) holds() bool {
 	switch r.kind {
 	case ratio:
 		return r.value >= r.need-0.005
-	case bytesEach:
+	case bytesEach, millisAtMost:
 		return r.value <= r.need
 	}
 	return true
@@ -50,6 +51,8 @@ func (r result) columns() (got, need, verdict string) {
 		got, need = fmt.Sprintf("%.2f", r.value), fmt.Sprintf("≥ %.2f", r.need)
 	case bytesEach:
 		got, need = fmt.Sprintf("%.0f bytes", r.value), fmt.Sprintf("≤ %.0f bytes", r.need)
+	case millisAtMost:
+		got, need = fmt.Sprintf("%.1f ms", r.value), fmt.Sprintf("≤ %.0f ms", r.need)
 	case printedRatio:
 		return fmt.Sprintf("%.2f", r.value), "–", ""
 	case seconds:

@@ -35,6 +35,7 @@ func groups() []group {
 		{"admissions", admissions},
 		{"rebuild", rebuild},
 		{"many-queues", many},
+		{"streams", streams},
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
+	"runtime/metrics"
 	"runtime/pprof"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -31,7 +31,7 @@ import (
 )
 
 // sideArg makes the program one side of a comparison. What it serves is one line of JSON on its standard input; it prints
-// its address, answers each further line with the CPU time that it has used, and ends with its input.
+// its address, answers each further line with the CPU time that it has used and what lives in its memory, and ends with its input.
 const sideArg = "-serve-side"
 
 // sideKind is what a side serves.
@@ -93,15 +93,21 @@ func startSide(ctx context.Context, spec sideSpec) (*side, error) {
 
 // cpu is the CPU time that the process has used so far.
 func (s *side) cpu() (time.Duration, error) {
+	used, _, err := s.use()
+	return used, err
+}
+
+// use is the CPU time that the process has used so far, and how many bytes its heap and its stacks held at the last collection.
+func (s *side) use() (cpu time.Duration, live int64, err error) {
 	if _, err := s.stdin.Write([]byte("\n")); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	line, err := s.lines.ReadString('\n')
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	n, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
-	return time.Duration(n), err
+	_, err = fmt.Sscan(line, (*int64)(&cpu), &live)
+	return cpu, live, err
 }
 
 // close ends the process and waits for it.
@@ -141,7 +147,9 @@ func serveSide(in io.Reader, out io.Writer) (err error) {
 		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 			return err
 		}
-		fmt.Fprintln(out, u.Utime.Nano()+u.Stime.Nano())
+		memory := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
+		metrics.Read(memory)
+		fmt.Fprintln(out, u.Utime.Nano()+u.Stime.Nano(), memory[0].Value.Uint64()+memory[1].Value.Uint64())
 	}
 }
 
