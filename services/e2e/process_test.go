@@ -119,6 +119,18 @@ func (s *soonbeon) metric(name string) float64 {
 	return sum
 }
 
+// set changes a queue's settings by the operators' API, with the secret in the data folder.
+func (s *soonbeon) set(t testing.TB, data, id, settings string) {
+	t.Helper()
+	secret, err := os.ReadFile(filepath.Join(data, "operator.token"))
+	require.NoError(t, err)
+	at, bearer := s.private+"/admin/queues/"+id, "Authorization: Bearer "+strings.TrimSpace(string(secret))
+	before := ask(t, http.MethodGet, at, "", bearer)
+	require.Equal(t, http.StatusOK, before.status, before.body)
+	put := ask(t, http.MethodPut, at, `{"settings":`+settings+`}`, bearer, asJSON, "If-Match: "+before.header.Get("ETag"))
+	require.Equal(t, http.StatusOK, put.status, put.body)
+}
+
 // leads waits until an issuer's claim is in the log: from then on nobody writes but those who enter.
 func (s *soonbeon) leads(t testing.TB) {
 	t.Helper()
