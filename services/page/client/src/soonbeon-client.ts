@@ -133,6 +133,7 @@ export function wait(options: Options): Place {
   let timer: ReturnType<typeof setTimeout> | undefined;
   let due = 0; // when to ask, Date.now(); Infinity: not again
   let interval = 0; // that due came from
+  let every = 0; // what the latest answer said
   let failures = 0;
 
   let lastEvent = "";
@@ -316,6 +317,7 @@ export function wait(options: Options): Place {
     if (receipt) keep({ ...kept, receipt: receipt as string });
     const update = { ...told, at: Date.now(), ...moved() } as unknown as Update;
     if (update.state === "waiting") {
+      every = pause || every;
       if (!pushed) after(nearBy(update) ? 0 : pause);
     } else {
       if (update.state === "admitted") {
@@ -351,6 +353,7 @@ export function wait(options: Options): Place {
       alive = setTimeout(() => mine.abort(), ms);
     };
     let told = 0;
+    let notNear = false;
     let heard = false;
     try {
       within(FIRST_EVENT_MS);
@@ -370,7 +373,10 @@ export function wait(options: Options): Place {
           heard = true;
           answered(JSON.parse(data) as Record<string, unknown>, 0, mine, true);
         });
-      } else told = (await read(res)).after;
+      } else {
+        told = (await read(res)).after;
+        notNear = res.status === 409;
+      }
     } catch {
       // told below, like an end
     } finally {
@@ -379,7 +385,7 @@ export function wait(options: Options): Place {
     if (request !== mine || last.state !== "waiting") return;
     streamFailures = Date.now() - began > SILENT_MS ? 0 : streamFailures + 1;
     streamFrom = Date.now() + Math.max(told, streamPause * 2 ** Math.min(streamFailures, 6));
-    after(told || streamPause); // by a poll
+    after((notNear && told) || every || streamPause); // by a poll; only the stream waits for a server that has too many
   }
 
   async function events(body: ReadableStream<Uint8Array>, heard: () => void, tell: (data: string) => void): Promise<void> {

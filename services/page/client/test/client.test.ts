@@ -166,6 +166,13 @@ test("who is not near is told when to ask", async () => {
   assert.equal(world.asked[before]!.at - world.asked[before - 1]!.at, 2500);
 });
 
+test("a server with too many streams is asked by polls meanwhile", async () => {
+  begin((a) => (isEnter(a) ? accepted(7, "r0", 1000) : isEvents(a) ? problem(503, "streams_full", 30) : waiting(100, "r1", 1000)));
+  await world.pass(26_000);
+  assert.equal(world.asked.filter(isEvents).length, 1);
+  assert.ok(world.asked.length >= 25, String(world.asked.length));
+});
+
 test("offline is said, what was known stays, and the network's return is used at once", async () => {
   let cut = false;
   begin((a) => (cut ? new Error("no network") : isEnter(a) ? accepted(7, "r0", 1000) : waiting(900, "r1", 30_000)));
