@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/zap"
@@ -36,6 +37,7 @@ type CatalogWriter struct {
 	// written, so known is the catalogue.
 	client *kgo.Client
 	known  map[queue.ID]CatalogRecord // the removed ones too
+	topic  kadm.TopicID               // of which known is; zero until it is
 	next   int64                      // the offset from which known has to be brought up to date
 	await  int64                      // the version of a record that was sent and not acknowledged, 0 if there is none
 	met    bool                       // it was read
@@ -235,19 +237,19 @@ func (w *CatalogWriter) begin(ctx context.Context) error {
 		}
 	}
 	from := w.log.newCommitted(w.client, catalogTopic)
-	from.next = w.next
+	from.next, from.id = w.next, w.topic
 	for !from.atEnd {
 		krs, err := from.fetch(ctx, time.Millisecond)
 		var trouble *TroubleError
 		if errors.As(err, &trouble) {
 			// The topic isn't the one that was read: forget all of it, and read what is there now.
-			w.next, w.known = -1, make(map[queue.ID]CatalogRecord)
+			w.next, w.topic, w.known = -1, kadm.TopicID{}, make(map[queue.ID]CatalogRecord)
 		}
 		if err != nil {
 			return fmt.Errorf("read the catalogue: %w", err)
 		}
 		w.learn(readCatalog(krs))
-		w.next = from.next
+		w.next, w.topic = from.next, from.id
 	}
 	return nil
 }

@@ -16,10 +16,10 @@ import (
 const (
 	// hubShares is how many queues share one connection. A fetch costs the broker and us some microseconds for each of them,
 	// whatever it brings.
-	hubShares = 32
+	hubShares = 64
 	// hubWait is how long a broker holds a shared fetch that has nothing to give. A queue that joins waits for the fetch under
-	// way, so it isn't long; four empty fetches a second are what idle queues cost.
-	hubWait = 250 * time.Millisecond
+	// way, so it isn't long; two empty fetches a second for each connection are what idle queues cost.
+	hubWait = 500 * time.Millisecond
 	// hubPause is the least time between two shared fetches that brought something.
 	hubPause = 5 * time.Millisecond
 	// hubHolds is how many records of a queue are held for a reader that doesn't ask for them. Beyond, the queue leaves the

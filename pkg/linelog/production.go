@@ -20,27 +20,47 @@ func (l *Log) CheckProduction(ctx context.Context, ids ...queue.ID) error {
 			errs = append(errs, fmt.Errorf("look up queue %s: %w", id, err))
 			continue
 		}
-		of := "topic " + d.name
 		if err := l.checkFit(ctx, id, d); err != nil {
 			errs = append(errs, err)
 		}
-		if len(d.partitions) > 0 && len(d.partitions[0].Replicas) < 3 {
-			errs = append(errs, &SettingError{of, "replication factor", strconv.Itoa(len(d.partitions[0].Replicas)), "3 or more",
-				"reassign the partition to three brokers with kafka-reassign-partitions"})
-		}
-		values, err := l.topicConfig(ctx, d.name)
+		errs = append(errs, l.checkDurable(ctx, d))
+	}
+	return errors.Join(errs...)
+}
+
+// CheckCatalogProduction does the same for the topics of the catalogue, which EnsureCatalog has made.
+func (l *Log) CheckCatalogProduction(ctx context.Context) error {
+	var errs []error
+	for _, topic := range []string{catalogTopic, changesTopic} {
+		d, err := l.detailOf(ctx, l.client, topic)
 		if err != nil {
-			errs = append(errs, err)
+			errs = append(errs, fmt.Errorf("look up topic %s: %w", topic, err))
 			continue
 		}
-		if n, err := strconv.Atoi(values["min.insync.replicas"]); err != nil || n < 2 {
-			errs = append(errs, &SettingError{of, "min.insync.replicas", shown(values["min.insync.replicas"]), "2 or more",
-				"set it with kafka-configs --alter: with 1, a record can be acknowledged and stand on one disk only"})
-		}
-		if v := values["unclean.leader.election.enable"]; v != "false" {
-			errs = append(errs, &SettingError{of, "unclean.leader.election.enable", shown(v), "false",
-				"set it with kafka-configs --alter: an unclean election forgets acknowledged records"})
-		}
+		errs = append(errs, l.checkDurable(ctx, d))
+	}
+	return errors.Join(errs...)
+}
+
+// checkDurable compares a topic with what survives the loss of a broker.
+func (l *Log) checkDurable(ctx context.Context, d topicDetail) error {
+	var errs []error
+	of := "topic " + d.name
+	if len(d.partitions) > 0 && len(d.partitions[0].Replicas) < 3 {
+		errs = append(errs, &SettingError{of, "replication factor", strconv.Itoa(len(d.partitions[0].Replicas)), "3 or more",
+			"reassign the partition to three brokers with kafka-reassign-partitions"})
+	}
+	values, err := l.topicConfig(ctx, d.name)
+	if err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	if n, err := strconv.Atoi(values["min.insync.replicas"]); err != nil || n < 2 {
+		errs = append(errs, &SettingError{of, "min.insync.replicas", shown(values["min.insync.replicas"]), "2 or more",
+			"set it with kafka-configs --alter: with 1, a record can be acknowledged and stand on one disk only"})
+	}
+	if v := values["unclean.leader.election.enable"]; v != "false" {
+		errs = append(errs, &SettingError{of, "unclean.leader.election.enable", shown(v), "false",
+			"set it with kafka-configs --alter: an unclean election forgets acknowledged records"})
 	}
 	return errors.Join(errs...)
 }
