@@ -2,7 +2,7 @@
 --
 --   http-request lua.soonbeon http://127.0.0.1:8090/forward/main
 --
--- It fails closed: while the gate does not answer within a second, the answer is a 503.
+-- It fails closed: while the gate does not answer, the answer is a 503.
 
 -- what the gate reads of a request; nothing else is sent to it
 local sent = { "accept", "accept-language", "authorization", "cookie", "soonbeon-token" }

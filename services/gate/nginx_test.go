@@ -202,7 +202,7 @@ func TestNginxAsDocumented(t *testing.T) {
 	// The line, and the stream of whoever is near its head, through the same nginx.
 	var receipt string
 	for range 30 {
-		res, body = visit(t, "POST", roomURL+"/queue/enter", `{"queue":"main"}`, "Content-Type", "application/json")
+		res, body = visit(t, "POST", roomURL+"/queue/enter", `{"queue":"main"}`, "Content-Type", "application/json", "Origin", roomURL)
 		require.Equal(t, 202, res.StatusCode, body)
 		var answer struct{ Receipt string }
 		require.NoError(t, json.Unmarshal([]byte(body), &answer))
