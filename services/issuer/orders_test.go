@@ -283,10 +283,14 @@ func TestAnIdleQueueCostsNothing(t *testing.T) {
 		w.shared.projected = true
 		_, stop := w.issuer("a", set, &w.shared)
 		time.Sleep(5 * time.Second)
-		asked := w.shared.asked
+		asks := func() (n int) {
+			w.shared.set(func(s *shared) { n = s.asked })
+			return n
+		}
+		asked := asks()
 		require.Less(t, asked, 3)
 		time.Sleep(time.Hour)
-		require.Equal(t, asked, w.shared.asked)
+		require.Equal(t, asked, asks())
 		for i := range 20 {
 			time.Sleep(time.Duration(i*37%100)*time.Millisecond + 7*time.Second)
 			came := time.Now()
@@ -296,7 +300,7 @@ func TestAnIdleQueueCostsNothing(t *testing.T) {
 			require.Len(t, all, i+1)
 			require.Less(t, all[i].atMs-came.Add(clockAhead).UnixMilli(), int64(110))
 		}
-		records := len(w.log)
+		records := int(w.State().Seq)
 		time.Sleep(time.Hour)
 		stop()
 		require.LessOrEqual(t, len(w.log), records+2, "no checkpoint says what the last one said")
