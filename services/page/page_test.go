@@ -265,11 +265,11 @@ func TestWithoutScripts(t *testing.T) {
 	require.Equal(t, "5; url=/queue/wait?plain=1&queue=main&return=https%3A%2F%2Fshop.example%2Fbuy", w.Header().Get("Refresh"))
 	require.Contains(t, w.Header().Get("Set-Cookie"), "newer", "the newest receipt")
 	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
-	for _, says := range []string{"1,234th", "about 7 to 9 minutes", "1,233 ahead · 0 behind · 1,234 in line", "now serving 46,980 · your ticket 48,214"} {
+	for _, says := range []string{"1,234th", "about 7 to 9 minutes", "1,233 ahead · 0 behind", "1,234 in line", "now serving 46,980 · your ticket 48,214"} {
 		require.Contains(t, w.Body.String(), says)
 	}
 	w = r.get(address+"&lang=ko", "Cookie", cookie)
-	for _, says := range []string{"1,234번째", "약 7~9분", "앞에 1,233명", "현재 입장 46,980번 · 내 번호표 48,214번"} {
+	for _, says := range []string{"1,234번째", "약 7~9분", "앞에 1,233명 · 뒤에 0명", "전체 1,234명", "현재 입장 46,980번 · 내 번호표 48,214번"} {
 		require.Contains(t, w.Body.String(), says)
 	}
 

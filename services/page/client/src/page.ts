@@ -176,7 +176,7 @@ function bar(u: Update): void {
   }
   const kept = Number(progress.dataset.ticket) === u.ticket ? { ticket: u.ticket, first: Number(progress.dataset.first), gone: progress.value } : way;
   if (way.ticket !== u.ticket) way = kept.ticket === u.ticket ? kept : { ticket: u.ticket, first: u.ahead + 1, gone: 0 };
-  way.first = Math.max(way.first, u.ahead + 1);
+  way.first = Math.max(way.first, (u.ahead + 1) * (data.preview ? 2 : 1)); // a preview is of somebody half-way
   way.gone = Math.max(way.gone, Math.floor(1000 * (1 - u.ahead / way.first)));
   progress.value = way.gone;
   progress.dataset.ticket = String(way.ticket);
