@@ -47,6 +47,9 @@ type Config struct {
 	Operators string `help:"Who may change queues: name:secret, separated by commas, 32 characters or more each. Better by the environment than here. On the embedded log one is made, in the data folder."`
 	Sites     string `help:"Who may complete admissions: the protected sites, as name:secret, separated by commas. Better by the environment than here."`
 
+	ReturnOrigins []string `help:"Sites that the waiting page may send people back to, as https://host; the first is meant where only a path is told. Default: this host alone."`
+	PageDir       string   `help:"Folder of your own look of the waiting page: template.html, style.css. Default: the built-in one." type:"path"`
+
 	TrustedOrigins []string `help:"Origins of other sites whose pages may post here, as https://host."`
 
 	Kafka      []string `help:"Kafka's brokers, host:port. Default: the embedded log." placeholder:"HOST:PORT"`

@@ -28,6 +28,7 @@ import (
 	"github.com/soonbeon/soonbeon/services/follow"
 	"github.com/soonbeon/soonbeon/services/httpapi"
 	"github.com/soonbeon/soonbeon/services/issuer"
+	"github.com/soonbeon/soonbeon/services/page"
 	"github.com/soonbeon/soonbeon/services/position"
 	"github.com/soonbeon/soonbeon/services/projector"
 )
@@ -143,7 +144,14 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 		proc.Add("issuer", s)
 	}
 
-	if err := proc.private(cfg, p, editor, log, why, logger, reg); err != nil {
+	var waiting *page.Service
+	if roles.HTTP() {
+		waiting, err = page.New(page.Config{Find: proc.catalog.Get, ReturnOrigins: cfg.ReturnOrigins, Dir: cfg.PageDir})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := proc.private(cfg, p, editor, log, why, waiting, logger, reg); err != nil {
 		return nil, err
 	}
 	if !roles.HTTP() {
@@ -172,6 +180,7 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 			return nil, err
 		}
 		s.Register(e)
+		waiting.RegisterForm(e)
 	}
 	if roles.Position {
 		contact := follow.NewContact(log)
@@ -193,6 +202,7 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 			return nil, err
 		}
 		streams.Register(e)
+		waiting.Register(e)
 	}
 	proc.public = httpapi.NewServer(httpapi.ServerConfig{Name: "public", Address: cfg.Listen, Setting: "--listen"}, e, logger.Named("http"))
 	proc.Add("public port", proc.public)
@@ -317,7 +327,7 @@ func openSeed(cfg Config) func(queue.ID, []byte) (queue.Seed, error) {
 }
 
 // private makes the port of operators: health, metrics, and the API that changes queues.
-func (proc *Process) private(cfg Config, p *parsed, editor *catalog.Editor, log *linelog.Log, why func(queue.ID) string, logger *zap.Logger, reg *prometheus.Registry) error {
+func (proc *Process) private(cfg Config, p *parsed, editor *catalog.Editor, log *linelog.Log, why func(queue.ID) string, waiting *page.Service, logger *zap.Logger, reg *prometheus.Registry) error {
 	e, err := httpapi.New(httpapi.Config{}, logger.Named("admin"), reg)
 	if err != nil {
 		return err
@@ -330,6 +340,10 @@ func (proc *Process) private(cfg Config, p *parsed, editor *catalog.Editor, log 
 	s.Register(e)
 	mux := http.NewServeMux()
 	mux.Handle("/admin/", e)
+	if waiting != nil {
+		waiting.RegisterPreview(e)
+		mux.Handle("/queue/", e)
+	}
 	mux.Handle("/", httpapi.NewAdmin(proc.readiness, reg))
 	proc.admin = httpapi.NewServer(httpapi.ServerConfig{Name: "private", Address: cfg.Admin, Setting: "--admin"}, mux, logger.Named("admin"))
 	proc.Add("private port", proc.admin)

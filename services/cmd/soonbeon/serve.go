@@ -92,7 +92,10 @@ func banner(cfg standalone.Config, roles standalone.Roles, name string, proc *st
 	}
 	p("soonbeon %s  %s: %s, %s", version, name, log, line)
 	p("")
-	if public != "" {
+	switch {
+	case public != "" && roles.Position && len(queues) > 0:
+		p("  waiting room   http://%s/queue/wait?queue=%s", public, queues[0].ID)
+	case public != "":
 		p("  waiting room   http://%s", public)
 	}
 	p("  operators      http://%s   (/admin/queues, /healthz, /readyz, /metrics)", private)
