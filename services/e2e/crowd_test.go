@@ -26,7 +26,8 @@ type ack struct {
 
 // witness stands between a crowd and its target and writes down what the crowd was promised.
 type witness struct {
-	http *http.Transport
+	http  *http.Transport
+	heard func(req *http.Request, sent time.Time, body []byte) // of each answer that is a success; may be nil
 
 	mu     sync.Mutex
 	acks   []ack
@@ -41,6 +42,7 @@ func newWitness() *witness {
 
 // RoundTrip is that of http.RoundTripper.
 func (w *witness) RoundTrip(req *http.Request) (*http.Response, error) {
+	sent := time.Now()
 	res, err := w.http.RoundTrip(req)
 	if err != nil || res.StatusCode >= 300 {
 		return res, err
@@ -51,6 +53,9 @@ func (w *witness) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	res.Body = io.NopCloser(bytes.NewReader(body))
+	if w.heard != nil {
+		w.heard(req, sent, body)
+	}
 	var told struct {
 		ack
 		Status string `json:"status"`
@@ -133,8 +138,14 @@ type crowd struct {
 // send sends a crowd and returns at once. It is called back with the test.
 func send(t testing.TB, cfg load.Config) *crowd {
 	t.Helper()
+	return sendWith(t, cfg, newWitness())
+}
+
+// sendWith sends a crowd with a witness that was made before.
+func sendWith(t testing.TB, cfg load.Config, w *witness) *crowd {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	c := &crowd{witness: newWitness(), done: make(chan struct{}), cancel: cancel}
+	c := &crowd{witness: w, done: make(chan struct{}), cancel: cancel}
 	cfg.Transport, cfg.JSON = c.witness, true
 	go func() {
 		defer close(c.done)

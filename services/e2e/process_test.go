@@ -101,7 +101,10 @@ func (s *soonbeon) printed(t testing.TB) string {
 }
 
 // metric is the sum of a metric's series, 0 where there is none or nobody answers.
-func (s *soonbeon) metric(name string) float64 {
+func (s *soonbeon) metric(name string) float64 { return s.series(name, "") }
+
+// series is the same of those series that have a label, as `queue="main"`.
+func (s *soonbeon) series(name, label string) float64 {
 	res, err := http.Get(s.private + "/metrics")
 	if err != nil {
 		return 0
@@ -111,7 +114,7 @@ func (s *soonbeon) metric(name string) float64 {
 	sum := 0.0
 	for line := range strings.Lines(string(body)) {
 		series, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if base, _, _ := strings.Cut(series, "{"); base == name {
+		if base, labels, _ := strings.Cut(series, "{"); base == name && strings.Contains(labels, label) {
 			v, _ := strconv.ParseFloat(value, 64)
 			sum += v
 		}
