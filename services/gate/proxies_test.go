@@ -31,6 +31,40 @@ func TestHAProxyAsDocumented(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte(conf+"\n"), 0o600))
 	run(t, path, []string{"-db", "-f", file}, front)
 	shop := "http://" + front
+	passesOnWhatTheGateSays(t, shop, w)
+
+	s.Close()
+	res, _ := visit(t, "GET", shop+"/a", "", "Authorization", "Bearer "+w.token(t, "main", time.Minute))
+	require.Equal(t, 503, res.StatusCode)
+}
+
+// Caddy with the configuration of docs/gate.md.
+func TestCaddyAsDocumented(t *testing.T) {
+	path := proxy(t, "caddy")
+	w := newWorld(t, func(c *Config) { c.Exempt = []string{"/static"} }, nil)
+	s := httptest.NewServer(w.service)
+	t.Cleanup(s.Close)
+	dir, front := t.TempDir(), freeAddr(t)
+	t.Setenv("HOME", dir)
+	t.Setenv("XDG_DATA_HOME", dir)
+	t.Setenv("XDG_CONFIG_HOME", dir)
+	gate := strings.TrimPrefix(s.URL, "http://")
+	conf := "{\n\tadmin off\n}\n" + replace(t, documented(t, "caddyfile"), "shop.example {", "http://"+front+" {",
+		"soonbeon-gate:8090", gate, "soonbeon-gate:8090", gate, "shop:3000", newShop(t)) + "\n"
+	file := filepath.Join(dir, "Caddyfile")
+	require.NoError(t, os.WriteFile(file, []byte(conf), 0o600))
+	run(t, path, []string{"run", "--config", file, "--adapter", "caddyfile"}, front)
+	shop := "http://" + front
+	passesOnWhatTheGateSays(t, shop, w)
+
+	s.Close()
+	res, _ := visit(t, "GET", shop+"/a", "", "Authorization", "Bearer "+w.token(t, "main", time.Minute))
+	require.Equal(t, 502, res.StatusCode)
+}
+
+// passesOnWhatTheGateSays walks through a proxy of the kind that gives the gate's own answer to whom it may not let in.
+func passesOnWhatTheGateSays(t *testing.T, shop string, w *world) {
+	t.Helper()
 
 	res, _ := visit(t, "GET", shop+"/a?b=%26", "", "Accept", browser)
 	require.Equal(t, 303, res.StatusCode)
@@ -52,8 +86,4 @@ func TestHAProxyAsDocumented(t *testing.T) {
 	session := res.Cookies()[0]
 	res, _ = visit(t, "GET", shop+"/a", "", "Cookie", "a=b", "Cookie", session.Name+"="+session.Value)
 	require.Equal(t, 200, res.StatusCode)
-
-	s.Close()
-	res, _ = visit(t, "GET", shop+"/a", "", "Authorization", "Bearer "+token)
-	require.Equal(t, 503, res.StatusCode)
 }
