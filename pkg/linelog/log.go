@@ -43,7 +43,14 @@ type Config struct {
 	MaxBuffered      int           // records of a Writer that wait for the broker; beyond, Append says ErrBusy. Default 100,000
 	MaxBufferedBytes int           // the same in bytes; default 64 MiB
 	AppendTimeout    time.Duration // how long Append waits for the acknowledgement; default 2.5 s, at least 50 ms
+
+	// Traceparent is the trace that a record of a Writer belongs to, in the form of the W3C's header of that name; "" for none. It
+	// travels in the record's header, which no fold looks at. nil: records have no headers.
+	Traceparent func(context.Context) string
 }
+
+// traceHeader is the name of the header that says which trace a record belongs to.
+const traceHeader = "traceparent"
 
 func (c Config) withDefaults() Config {
 	if c.ClientID == "" {

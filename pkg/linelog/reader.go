@@ -36,6 +36,7 @@ type Reader struct {
 	sourceMu     sync.Mutex // Close against the making of a source
 	lastLook     time.Time
 	unhurried    bool
+	traced       func(t queue.Ticket, traceparent string)
 	skippedOnce  bool
 	ended        error // a *TroubleError: stays
 	backoffFails int
@@ -76,6 +77,13 @@ func (l *Log) newReader(ctx context.Context, hub *Hub, id queue.ID, after queue.
 // A hub waits so where all who share its connection are in no hurry.
 func (r *Reader) Unhurried() *Reader {
 	r.unhurried = true
+	return r
+}
+
+// Traced makes Next call told for each record that belongs to a trace (Config.Traceparent), before it returns the record. What a
+// record's header holds is whatever its writer put there. Before the first Next.
+func (r *Reader) Traced(told func(t queue.Ticket, traceparent string)) *Reader {
+	r.traced = told
 	return r
 }
 
@@ -185,6 +193,14 @@ func (r *Reader) take(krs []*kgo.Record) []queue.Record {
 				r.skippedOnce = true
 				r.log.logger.Warn("skipped a record that cannot be read; it stays in the log, further ones are only counted",
 					zap.String("queue", string(r.id)), zap.Int64("ticket", int64(ticket)), zap.String("reason", why))
+			}
+		}
+		if r.traced != nil {
+			for _, h := range kr.Headers {
+				if h.Key == traceHeader {
+					r.traced(ticket, string(h.Value))
+					break
+				}
 			}
 		}
 		r.after = ticket

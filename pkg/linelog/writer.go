@@ -66,6 +66,11 @@ type pending struct {
 func (w *Writer) produce(ctx context.Context, id queue.ID, value []byte) *pending {
 	p := &pending{done: make(chan struct{})}
 	p.rec.Topic, p.rec.Value = TopicOf(id), value
+	if of := w.log.cfg.Traceparent; of != nil {
+		if trace := of(ctx); trace != "" {
+			p.rec.Headers = []kgo.RecordHeader{{Key: traceHeader, Value: []byte(trace)}}
+		}
+	}
 	m, size := w.log.metrics, float64(len(value))
 	m.bufRecords.Add(1)
 	m.bufBytes.Add(size)
