@@ -215,3 +215,59 @@ func BenchmarkAppend(b *testing.B) {
 		})
 	}
 }
+
+func TestRealHub(t *testing.T) {
+	log, admin, id := realLog(t)
+	var ids []queue.ID
+	for i := range 100 {
+		ids = append(ids, queue.ID(fmt.Sprint(id, "-", i)))
+		ensure(t, log, ids[i])
+	}
+	t.Cleanup(func() {
+		for _, id := range ids {
+			_ = log.DeleteQueue(context.WithoutCancel(t.Context()), id)
+		}
+	})
+	hub := log.NewHub()
+	defer hub.Close()
+	w := writer(t, log)
+	var wg sync.WaitGroup
+	hot := ids[7]
+	for _, id := range ids {
+		wg.Go(func() {
+			r := hub.NewReader(id, 0, "")
+			defer r.Close()
+			last := queue.Ticket(5)
+			if id == hot {
+				last = 5000
+			}
+			if err := inOrder(soon(t), r, last); err != nil {
+				t.Errorf("queue %s: %v", id, err)
+			}
+		})
+		if id != hot {
+			wg.Go(func() { fill(t, w, id, 5) })
+		}
+	}
+	linelogtest.At(t, strings.Split(os.Getenv(realBrokers), ",")).AppendMany(hot, 5000, visitors)
+	wg.Wait()
+
+	r := hub.NewReader(ids[0], 5, "")
+	defer r.Close()
+	fill(t, w, ids[0], 1)
+	require.NoError(t, inOrder(soon(t), r, 6))
+	_, err := admin.DeleteTopic(soon(t), linelog.TopicOf(ids[0]))
+	require.NoError(t, err)
+	from := time.Now()
+	_, err = r.Next(soon(t))
+	var trouble *linelog.TroubleError
+	require.ErrorAs(t, err, &trouble)
+	require.Equal(t, linelog.Gone, trouble.Kind)
+	t.Logf("told after %v", time.Since(from))
+	ensure(t, log, ids[0])
+	w.Forget(ids[0])
+	fill(t, w, ids[0], 1)
+	anew := hub.NewReader(ids[0], 0, "")
+	defer anew.Close()
+	require.NoError(t, inOrder(soon(t), anew, 1))
+}
