@@ -26,20 +26,18 @@ import (
 	"github.com/soonbeon/soonbeon/services/page"
 )
 
-// TestInABrowser walks a real Chromium through every state, and through what people do: client/browser says what. The line is a
+// TestRealBrowser walks a real Chromium through every state, and through what people do: client/browser says what. The line is a
 // small one of this file (a line of numbers), the site has a real gate, and tokens are real.
-func TestInABrowser(t *testing.T) {
+func TestRealBrowser(t *testing.T) {
+	if os.Getenv("SOONBEON_REAL") == "" {
+		t.Skip("a real browser: run make test-real, or set SOONBEON_REAL=1")
+	}
 	chromium, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip("there is no chromium (Debian: apt-get install chromium fonts-noto-cjk): the waiting page is not looked at")
-	}
+	require.NoError(t, err, "apt-get install chromium fonts-noto-cjk")
 	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Skip("there is no node (Debian: apt-get install nodejs npm): the waiting page is not looked at")
-	}
-	if _, err := os.Stat("client/node_modules/playwright-core"); err != nil {
-		t.Skip("playwright-core is not there (cd services/page/client && npm ci): the waiting page is not looked at")
-	}
+	require.NoError(t, err, "apt-get install nodejs npm (20 or later)")
+	_, err = os.Stat("client/node_modules/playwright-core")
+	require.NoError(t, err, "cd services/page/client && npm ci")
 	list, err := pass.GenerateKeys()
 	require.NoError(t, err)
 	keys, err := pass.ParseKeys(list)

@@ -63,6 +63,7 @@ test("from the door to the site, and back to where they were going", async () =>
   assert.equal(await page.textContent("#in"), "in with ticket 501");
   assert.equal(decodeURIComponent(new URL(page.url()).pathname), "/결제/의자");
   assert.equal(new URL(page.url()).search, new URL(wanted).search);
+  assert.equal(decodeURIComponent(new URL(page.url()).hash), "#자리");
   assert.equal(await entered(), 1);
 });
 

@@ -28,6 +28,8 @@ const numbers = new Intl.NumberFormat(data.lang);
 const ordinals = new Intl.PluralRules(data.lang, { type: "ordinal" });
 const dates = new Intl.DateTimeFormat(data.lang, { dateStyle: "long", timeStyle: "short" });
 
+const fragment = /^#identity=/.test(location.hash) ? "" : location.hash;
+
 let place: Place | undefined;
 let now: Update = { state: "entering", at: Date.now() };
 let heard = performance.now(); // when now was told, by a clock that nobody sets
@@ -272,6 +274,8 @@ function arrive(u: Update): void {
       to = "/" + (at.pathname + at.search + at.hash).replace(/^\/+/, "");
     }
   }
+  // A part of the page that was wanted is known to nobody but the browser, which has kept it through the gate's redirect.
+  else if (action && fragment && !to.includes("#")) to += fragment;
   const button = byId("sb-go") as HTMLAnchorElement | null;
   if (!action || !u.token) {
     flags.push("nowhere");
