@@ -15,7 +15,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -121,14 +123,26 @@ func nginxAsDocumented(t *testing.T, gate, room, shop string) (shopURL, roomURL 
 	return "http://" + shopURL, "http://" + roomURL
 }
 
-// shop is the protected site: it says what it was asked and by whom.
-func newShop(t *testing.T) string {
+// newShop is the protected site: it says what it was asked and by whom.
+func newShop(t *testing.T) (addr string, asked func() []string) {
+	var (
+		mu  sync.Mutex
+		all []string
+	)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		_, _ = fmt.Fprintf(w, "shop: %s %s visitor=%q ticket=%q body=%s", r.Method, r.RequestURI, r.Header.Get("Soonbeon-Visitor"), r.Header.Get("Soonbeon-Ticket"), body)
+		said := fmt.Sprintf("shop: %s %s visitor=%q ticket=%q body=%s", r.Method, r.RequestURI, r.Header.Get("Soonbeon-Visitor"), r.Header.Get("Soonbeon-Ticket"), body)
+		mu.Lock()
+		all = append(all, said)
+		mu.Unlock()
+		_, _ = io.WriteString(w, said)
 	}))
 	t.Cleanup(s.Close)
-	return strings.TrimPrefix(s.URL, "http://")
+	return strings.TrimPrefix(s.URL, "http://"), func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(all)
+	}
 }
 
 // process is `soonbeon gate` in this process.
@@ -159,24 +173,40 @@ func visit(t *testing.T, method, target string, body string, headers ...string) 
 
 const form = "application/x-www-form-urlencoded"
 
-// The whole way, as docs/gate.md says to set it up: a person comes to the shop, waits, and comes back to where they were going.
-func TestNginxAsDocumented(t *testing.T) {
+// street is a shop, a waiting room and a gate behind one nginx, all as docs/gate.md says.
+type street struct {
+	shop, room string
+	gate       *Process
+	asked      func() []string // what the shop was asked for
+}
+
+func newStreet(t *testing.T) *street {
+	t.Helper()
 	proxy(t, "nginx")
 	keys, err := pass.GenerateKeys()
 	require.NoError(t, err)
+	s := &street{}
+	gateAddr, roomAddr := freeAddr(t), freeAddr(t)
+	shop, asked := newShop(t)
+	s.shop, s.room = nginxAsDocumented(t, gateAddr, roomAddr, shop)
+	s.asked = asked
 	room, err := standalone.New(t.Context(), standalone.Config{
-		Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Data: t.TempDir(), Queues: []string{"main"}, Rate: 10, Interval: 100 * time.Millisecond,
-		GrantTTL: time.Minute, Reentry: "back", Identity: "anonymous", StartTimeout: time.Minute, Keys: keys,
+		Listen: roomAddr, Admin: "127.0.0.1:0", Data: t.TempDir(), Queues: []string{"main"}, Rate: 10, Interval: 100 * time.Millisecond,
+		GrantTTL: time.Minute, Reentry: "back", Identity: "anonymous", StartTimeout: time.Minute, Keys: keys, ReturnOrigins: []string{s.shop},
 	}, standalone.All, zap.NewNop())
 	require.NoError(t, err)
 	require.NoError(t, room.Start(t.Context()))
 	t.Cleanup(func() { _ = room.Stop(context.Background()) })
-
-	gateAddr := freeAddr(t)
-	shopURL, roomURL := nginxAsDocumented(t, gateAddr, room.Public(), newShop(t))
-	p := newProcess(t, Config{
-		Listen: gateAddr, Admin: "127.0.0.1:0", Queues: []string{"main"}, Keys: keys, WaitingRoom: roomURL, Site: shopURL, TrustedProxies: []string{"127.0.0.1"},
+	s.gate = newProcess(t, Config{
+		Listen: gateAddr, Admin: "127.0.0.1:0", Queues: []string{"main"}, Keys: keys, WaitingRoom: s.room, Site: s.shop, TrustedProxies: []string{"127.0.0.1"},
 	})
+	return s
+}
+
+// The whole way, as docs/gate.md says to set it up: a person comes to the shop, waits, and comes back to where they were going.
+func TestNginxAsDocumented(t *testing.T) {
+	s := newStreet(t)
+	shopURL, roomURL := s.shop, s.room
 
 	// To the shop, and from there into the line.
 	const target = "/%EA%B3%B5%EC%97%B0/7?a=1+2&b=%23"
@@ -189,9 +219,12 @@ func TestNginxAsDocumented(t *testing.T) {
 	back, err := sitegate.ReturnAddress(at.Query().Get("return"), []string{shopURL})
 	require.NoError(t, err)
 	require.Equal(t, shopURL+target, back)
+	res, body := visit(t, "GET", at.String(), "", "Accept", browser)
+	require.Equal(t, 200, res.StatusCode, body)
+	require.Contains(t, body, "arrive/main", "the page knows where to go")
 
 	// A program is told in its own words; a form is not sent.
-	res, body := visit(t, "POST", shopURL+"/api", `{"a":1}`, "Accept", "application/json")
+	res, body = visit(t, "POST", shopURL+"/api", `{"a":1}`, "Accept", "application/json")
 	require.Equal(t, 401, res.StatusCode)
 	require.Equal(t, "application/problem+json", res.Header.Get("Content-Type"))
 	require.Contains(t, body, `"code":"entry_token_required"`)
@@ -240,9 +273,26 @@ func TestNginxAsDocumented(t *testing.T) {
 	require.Contains(t, body, "body=a=b")
 
 	// Without a gate nobody gets in.
-	require.NoError(t, p.Stop(t.Context()))
+	require.NoError(t, s.gate.Stop(t.Context()))
 	res, _ = visit(t, "GET", shopURL+target, "", "Cookie", session)
 	require.GreaterOrEqual(t, res.StatusCode, 500)
+}
+
+// A browser does all of that by itself: from the shop into the line, and from the waiting page back to where it was going.
+func TestABrowserGoesTheWholeWayBehindNginx(t *testing.T) {
+	chromium := proxy(t, "chromium")
+	s := newStreet(t)
+	const target = "/%EA%B3%B5%EC%97%B0/7?a=1+2&b=%23"
+	run(t, chromium, []string{
+		"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--user-data-dir=" + t.TempDir(),
+		"--remote-debugging-port=0", s.shop + target,
+	})
+	require.Eventually(t, func() bool {
+		return slices.ContainsFunc(s.asked(), func(said string) bool { return strings.HasPrefix(said, "shop: GET "+target+` visitor="`) })
+	}, 60*time.Second, 50*time.Millisecond)
+	for _, said := range s.asked() {
+		require.NotContains(t, said, `ticket=""`, "and nobody came in without a ticket")
+	}
 }
 
 // pushedToken waits by server-sent events.
@@ -284,7 +334,8 @@ func TestNginxLetsNobodyAround(t *testing.T) {
 	keys, err := pass.GenerateKeys()
 	require.NoError(t, err)
 	gateAddr := freeAddr(t)
-	shopURL, roomURL := nginxAsDocumented(t, gateAddr, "127.0.0.1:9", newShop(t))
+	shop, _ := newShop(t)
+	shopURL, roomURL := nginxAsDocumented(t, gateAddr, "127.0.0.1:9", shop)
 	newProcess(t, Config{
 		Listen: gateAddr, Admin: "127.0.0.1:0", Queues: []string{"main"}, Keys: keys, WaitingRoom: roomURL, Site: shopURL,
 		TrustedProxies: []string{"127.0.0.1"}, Protect: []string{"/checkout"},
@@ -311,7 +362,8 @@ func TestNginxHandsTheSessionOfASingleUseToTheBrowser(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.SingleUse = true }, redislinetest.Start(t))
 	s := httptest.NewServer(w.service)
 	t.Cleanup(s.Close)
-	shopURL, _ := nginxAsDocumented(t, strings.TrimPrefix(s.URL, "http://"), "127.0.0.1:9", newShop(t))
+	shop, _ := newShop(t)
+	shopURL, _ := nginxAsDocumented(t, strings.TrimPrefix(s.URL, "http://"), "127.0.0.1:9", shop)
 	token := "Bearer " + w.token(t, "main", time.Minute)
 	res, body := visit(t, "GET", shopURL+"/a", "", "Authorization", token)
 	require.Equal(t, 200, res.StatusCode, body)

@@ -24,8 +24,9 @@ func TestHAProxyAsDocumented(t *testing.T) {
 	lua, err := filepath.Abs("../../docs/examples/haproxy.lua")
 	require.NoError(t, err)
 	gate := strings.TrimPrefix(s.URL, "http://")
+	site, _ := newShop(t)
 	conf := replace(t, documented(t, "haproxy"), "/etc/haproxy/haproxy.lua", lua, ":443 ssl crt /etc/haproxy/shop.pem", front,
-		"127.0.0.1:8090", gate, "127.0.0.1:8090", gate, "127.0.0.1:3000", newShop(t))
+		"127.0.0.1:8090", gate, "127.0.0.1:8090", gate, "127.0.0.1:3000", site)
 	conf = strings.Replace(conf, "frontend shop", "defaults\n    timeout connect 2s\n    timeout client 5s\n    timeout server 5s\n\nfrontend shop", 1)
 	file := filepath.Join(dir, "haproxy.cfg")
 	require.NoError(t, os.WriteFile(file, []byte(conf+"\n"), 0o600))
@@ -49,8 +50,9 @@ func TestCaddyAsDocumented(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", dir)
 	t.Setenv("XDG_CONFIG_HOME", dir)
 	gate := strings.TrimPrefix(s.URL, "http://")
+	site, _ := newShop(t)
 	conf := "{\n\tadmin off\n}\n" + replace(t, documented(t, "caddyfile"), "shop.example {", "http://"+front+" {",
-		"soonbeon-gate:8090", gate, "soonbeon-gate:8090", gate, "shop:3000", newShop(t)) + "\n"
+		"soonbeon-gate:8090", gate, "soonbeon-gate:8090", gate, "shop:3000", site) + "\n"
 	file := filepath.Join(dir, "Caddyfile")
 	require.NoError(t, os.WriteFile(file, []byte(conf), 0o600))
 	run(t, path, []string{"run", "--config", file, "--adapter", "caddyfile"}, front)
