@@ -88,10 +88,14 @@ func (v *venue) queue(t testing.TB, args ...string) (out string, answered time.T
 func (v *venue) create(t testing.TB, id queue.ID, args ...string) {
 	t.Helper()
 	_, answered := v.queue(t, append([]string{"create", string(id)}, args...)...)
-	for _, at := range append(append([]string(nil), v.enter...), v.position...) {
-		until(t, 5*time.Second, at+" knows of "+string(id), func() bool {
-			return ask(t, http.MethodPost, at+"/queue/leave", `{"queue":"`+string(id)+`"}`, asJSON).status == http.StatusUnauthorized ||
-				ask(t, http.MethodGet, at+"/queue/position?queue="+string(id), "").status == http.StatusUnauthorized
+	for _, at := range v.enter {
+		until(t, 5*time.Second, at+" takes people into "+string(id), func() bool {
+			return ask(t, http.MethodPost, at+"/queue/leave", `{"queue":"`+string(id)+`"}`, asJSON).status == http.StatusUnauthorized
+		})
+	}
+	for _, at := range v.position {
+		until(t, 5*time.Second, at+" tells places in "+string(id), func() bool {
+			return ask(t, http.MethodGet, at+"/queue/position?queue="+string(id), "").status == http.StatusUnauthorized
 		})
 	}
 	require.Less(t, time.Since(answered), 2*obeyed, "until every node knows of %s", id)

@@ -105,14 +105,8 @@ func (s *soonbeon) metric(name string) float64 { return s.series(name, "") }
 
 // series is the same of those series that have a label, as `queue="main"`.
 func (s *soonbeon) series(name, label string) float64 {
-	res, err := http.Get(s.private + "/metrics")
-	if err != nil {
-		return 0
-	}
-	defer res.Body.Close()
-	body, _ := io.ReadAll(res.Body)
 	sum := 0.0
-	for line := range strings.Lines(string(body)) {
+	for line := range strings.Lines(s.metrics()) {
 		series, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if base, labels, _ := strings.Cut(series, "{"); base == name && strings.Contains(labels, label) {
 			v, _ := strconv.ParseFloat(value, 64)
@@ -120,6 +114,17 @@ func (s *soonbeon) series(name, label string) float64 {
 		}
 	}
 	return sum
+}
+
+// metrics are all of them, as a scrape has them; "" where nobody answers.
+func (s *soonbeon) metrics() string {
+	res, err := http.Get(s.private + "/metrics")
+	if err != nil {
+		return ""
+	}
+	defer res.Body.Close()
+	body, _ := io.ReadAll(res.Body)
+	return string(body)
 }
 
 // set changes a queue's settings by the operators' API, with the secret in the data folder.
