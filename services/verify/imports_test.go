@@ -32,7 +32,7 @@ var onlyIn = []struct {
 		[]string{"github.com/redis/go-redis"}, []string{"pkg/redisline", "services/e2e"}},
 	{"echo (HTTP is served by the services)",
 		[]string{"github.com/labstack/echo"},
-		[]string{"services/httpapi", "services/enter", "services/position", "services/events", "services/page", "services/admin", "services/standalone", "services/e2e"}},
+		[]string{"services/httpapi", "services/enter", "services/position", "services/events", "services/page", "services/admin", "services/dashboard", "services/standalone", "services/e2e"}},
 }
 
 // apart are the packages that meet only in the services.
