@@ -33,6 +33,9 @@ type Config struct {
 	// FarBehind is how many records a view may lack and still be applied to; one that lacks more is loaded at once. 0:
 	// DefaultFarBehind.
 	FarBehind int64
+	// Traced, where it is set, is told of each record that belongs to a trace once it has been applied: when it was read, and the
+	// trace as its writer put it. Of records that a load brings it is not told.
+	Traced func(id queue.ID, t queue.Ticket, traceparent string, read time.Time)
 }
 
 // Service projects the queues that the group assigns to it. It is a lifecycle.Service.
@@ -97,7 +100,7 @@ func (s *Service) Start(ctx context.Context) error {
 func (s *Service) assigned(ctx context.Context, id queue.ID) {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &projection{id: id, view: s.cfg.View(id), log: s.log, hub: s.hub, logger: s.logger.With(zap.String("queue", string(id))),
-		metrics: s.metrics, far: s.cfg.FarBehind, cancel: cancel, done: make(chan struct{})}
+		metrics: s.metrics, far: s.cfg.FarBehind, traced: s.cfg.Traced, cancel: cancel, done: make(chan struct{})}
 	s.mu.Lock()
 	s.runs[id] = p
 	s.mu.Unlock()
@@ -173,6 +176,7 @@ type projection struct {
 	logger  *zap.Logger
 	metrics *metrics
 	far     int64
+	traced  func(queue.ID, queue.Ticket, string, time.Time) // nil: nobody wants to know
 	cancel  context.CancelFunc
 	done    chan struct{}
 
@@ -267,6 +271,12 @@ func (p *projection) project(ctx context.Context) error {
 	}
 }
 
+// traced is a record that belongs to a trace.
+type traced struct {
+	ticket queue.Ticket
+	parent string
+}
+
 func (p *projection) seq(ctx context.Context) (queue.Ticket, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -293,6 +303,10 @@ func (p *projection) from(ctx context.Context, seq queue.Ticket, topic string) (
 	r := p.hub.NewReader(p.id, seq, topic)
 	defer r.Close()
 	q := string(p.id)
+	var traces []traced
+	if p.traced != nil {
+		r.Traced(func(t queue.Ticket, traceparent string) { traces = append(traces, traced{t, traceparent}) })
+	}
 	for {
 		recs, err := p.next(ctx, r)
 		if err != nil {
@@ -326,5 +340,9 @@ func (p *projection) from(ctx context.Context, seq queue.Ticket, topic string) (
 		p.metrics.applied.WithLabelValues(q).Add(float64(len(recs)))
 		p.metrics.seq.WithLabelValues(q).Set(float64(seq))
 		p.metrics.age.WithLabelValues(q).Set(max(0, time.Since(time.UnixMilli(recs[len(recs)-1].AtMs)).Seconds()))
+		for _, t := range traces {
+			p.traced(p.id, t.ticket, t.parent, began)
+		}
+		traces = traces[:0]
 	}
 }

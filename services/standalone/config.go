@@ -23,6 +23,16 @@ type Roles struct{ Enter, Projector, Issuer, Position bool }
 // All are the roles of a standalone process.
 var All = Roles{true, true, true, true}
 
+// name is what traces call a process of these roles: soonbeon, or soonbeon-enter where it is one service by itself.
+func (r Roles) name() string {
+	for name, only := range map[string]Roles{"enter": {Enter: true}, "projector": {Projector: true}, "issuer": {Issuer: true}, "position": {Position: true}} {
+		if r == only {
+			return "soonbeon-" + name
+		}
+	}
+	return "soonbeon"
+}
+
 // HTTP says whether the process has a public port.
 func (r Roles) HTTP() bool { return r.Enter || r.Position }
 

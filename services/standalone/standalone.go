@@ -31,6 +31,7 @@ import (
 	"github.com/soonbeon/soonbeon/services/page"
 	"github.com/soonbeon/soonbeon/services/position"
 	"github.com/soonbeon/soonbeon/services/projector"
+	"github.com/soonbeon/soonbeon/services/trace"
 )
 
 // Process is the services of one process, assembled. It is a lifecycle.Service.
@@ -63,6 +64,14 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 		}
 	}()
 
+	tracer, err := trace.New(ctx, roles.name(), os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	if tracer != nil {
+		proc.Add("traces", tracer) // first, so that it ends last
+	}
+
 	// The log, and who signs.
 	brokers := cfg.Kafka
 	if cfg.Embedded() {
@@ -70,7 +79,9 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 			return nil, err
 		}
 	}
-	log, err := linelog.Open(cfg.logConfig(brokers), logger.Named("log"), reg)
+	logConfig := cfg.logConfig(brokers)
+	logConfig.Traceparent = tracer.Traceparent()
+	log, err := linelog.Open(logConfig, logger.Named("log"), reg)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +126,8 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 	}
 
 	if roles.Projector && redis != nil {
-		s, err := projector.New(projector.Config{View: func(id queue.ID) projector.View { return redisline.New(redis, id) }}, log, logger.Named("projector"), reg)
+		s, err := projector.New(projector.Config{View: func(id queue.ID) projector.View { return redisline.New(redis, id) }, Traced: tracer.Traced()},
+			log, logger.Named("projector"), reg)
 		if err != nil {
 			return nil, err
 		}
@@ -175,7 +187,7 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 		lines.forget = append(lines.forget, writer.Forget)
 		s, err := enter.New(enter.Config{Queues: proc.catalog, Identity: p.identity, SiteKeys: p.siteKeys, IDSecret: secret,
 			Position: lines.ahead, Trouble: lines.trouble, Grant: lines.grant, Sites: p.sites},
-			writer, p.keys, logger.Named("enter"), reg)
+			tracer.Appender(writer), p.keys, logger.Named("enter"), reg)
 		if err != nil {
 			return nil, err
 		}
@@ -188,9 +200,9 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 		lines.silent = contact.Silent
 		lines.asked = func(id queue.ID, f *follow.Follower) position.View {
 			if redis == nil {
-				return f
+				return tracer.View(id, f)
 			}
-			return position.Share(redisline.New(redis, id))
+			return tracer.View(id, position.Share(redisline.New(redis, id)))
 		}
 		s, err := position.New(position.Config{Keys: p.keys, Find: proc.find}, reg)
 		if err != nil {
@@ -204,7 +216,8 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 		streams.Register(e)
 		waiting.Register(e)
 	}
-	proc.public = httpapi.NewServer(httpapi.ServerConfig{Name: "public", Address: cfg.Listen, Setting: "--listen"}, e, logger.Named("http"))
+	proc.public = httpapi.NewServer(httpapi.ServerConfig{Name: "public", Address: cfg.Listen, Setting: "--listen"},
+		tracer.Handler(e, "/queue/enter", "/queue/leave", "/queue/complete", "/queue/position"), logger.Named("http"))
 	proc.Add("public port", proc.public)
 	if streams != nil {
 		proc.Add("event streams", streams) // after the port, so that its streams have ended when the port waits for its requests
