@@ -96,10 +96,17 @@ func TestTheLandingPageTakesTheTokenFromTheFragment(t *testing.T) {
 		require.Contains(t, policy, directive+hash(found[1]), "the policy allows just what is there")
 	}
 	require.Contains(t, policy, "default-src 'none'")
+	require.Contains(t, policy, "form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 	require.NotContains(t, body, "http-equiv")
 	require.Regexp(t, `href="https://wait.example/room\?queue=main&amp;theme=dark"`, body)
 	require.Less(t, w.Body.Len(), 3000)
 	require.Contains(t, f.do("GET", ArrivePath("main"), "Accept", browser).Body.String(), `lang="en"`)
+	for accept, want := range map[string]string{
+		"ko": "ko", "ko-KR": "ko", "en-US,en;q=0.9,ko;q=0.8": "en", "fr,ko;q=0.5": "ko", "fr": "en", "ko;q=0": "en", "korean": "en", ";,=;q": "en",
+	} {
+		body := f.do("GET", ArrivePath("main"), "Accept", browser, "Accept-Language", accept).Body.String()
+		require.Contains(t, body, `lang="`+want+`"`, accept)
+	}
 	require.Empty(t, f.do("HEAD", ArrivePath("main")).Body.String())
 	w = f.do("PUT", ArrivePath("main"))
 	require.Equal(t, 405, w.Code)
@@ -379,7 +386,18 @@ func TestAFlappingStoreDoesNotOpenTheGate(t *testing.T) {
 		require.Zero(t, o.after(t.Context(), time.Second))
 	}
 	require.Empty(t, o.told)
-	// One failure, long ago, is none that lasts.
+	// Two that are far apart are no outage either: nobody asked in between.
+	o = newOpenings(FailOpen{For: time.Hour, After: 5 * time.Second})
+	o.err = errors.New("away")
+	for range onceFailures - 1 {
+		require.Zero(t, o.after(t.Context(), time.Second))
+		o.now = o.now.Add(time.Minute)
+	}
+	require.Equal(t, 1, o.after(t.Context(), time.Second), "the third is")
+	o = newOpenings(FailOpen{For: time.Hour, After: 5 * time.Second})
+	o.err = errors.New("away")
+	require.Zero(t, o.after(t.Context(), 4*time.Second))
+	// A few failures, long ago, are none that last.
 	o.now = o.now.Add(time.Hour)
 	require.False(t, o.u.isOpen())
 }
