@@ -98,3 +98,5 @@ verify: ## generated code, go.mod files, import rules, licences, documented metr
 	cd $(CACHE)/generated && GOWORK=off go tool -modfile=tools.mod buf generate
 	@diff -r -u proto $(CACHE)/generated || { echo "make verify: generated code is not what proto/ says; run make generate and commit" >&2; exit 1; }
 	@echo "generated code is current"
+	@if command -v npm >/dev/null; then cd services/page/client && npm ci --silent --no-audit --no-fund && npm run --silent check; \
+	else echo "npm is not on the PATH: the client's checked-in build is not compared with its sources"; fi
