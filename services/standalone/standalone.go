@@ -23,6 +23,7 @@ import (
 	"github.com/soonbeon/soonbeon/pkg/redisline"
 	"github.com/soonbeon/soonbeon/services/admin"
 	"github.com/soonbeon/soonbeon/services/catalog"
+	"github.com/soonbeon/soonbeon/services/dashboard"
 	"github.com/soonbeon/soonbeon/services/enter"
 	"github.com/soonbeon/soonbeon/services/events"
 	"github.com/soonbeon/soonbeon/services/follow"
@@ -163,7 +164,11 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 			return nil, err
 		}
 	}
-	if err := proc.private(cfg, p, editor, log, why, waiting, logger, reg); err != nil {
+	screen, err := proc.screen(p, redis, why, logger)
+	if err != nil {
+		return nil, err
+	}
+	if err := proc.private(cfg, p, editor, log, why, waiting, screen, logger, reg); err != nil {
 		return nil, err
 	}
 	if !roles.HTTP() {
@@ -339,8 +344,8 @@ func openSeed(cfg Config) func(queue.ID, []byte) (queue.Seed, error) {
 	}
 }
 
-// private makes the port of operators: health, metrics, and the API that changes queues.
-func (proc *Process) private(cfg Config, p *parsed, editor *catalog.Editor, log *linelog.Log, why func(queue.ID) string, waiting *page.Service, logger *zap.Logger, reg *prometheus.Registry) error {
+// private makes the port of operators: health, metrics, the API that changes queues, and the dashboard.
+func (proc *Process) private(cfg Config, p *parsed, editor *catalog.Editor, log *linelog.Log, why func(queue.ID) string, waiting *page.Service, screen *dashboard.Service, logger *zap.Logger, reg *prometheus.Registry) error {
 	e, err := httpapi.New(httpapi.Config{}, logger.Named("admin"), reg)
 	if err != nil {
 		return err
@@ -357,9 +362,13 @@ func (proc *Process) private(cfg Config, p *parsed, editor *catalog.Editor, log 
 		waiting.RegisterPreview(e)
 		mux.Handle("/queue/", e)
 	}
+	screen.Register(e)
+	mux.Handle("/dashboard/", e)
+	mux.Handle("GET /{$}", e)
 	mux.Handle("/", httpapi.NewAdmin(proc.readiness, reg))
 	proc.admin = httpapi.NewServer(httpapi.ServerConfig{Name: "private", Address: cfg.Admin, Setting: "--admin"}, mux, logger.Named("admin"))
 	proc.Add("private port", proc.admin)
+	proc.Add("dashboard", screen) // after the port, so that its streams have ended when the port waits for its requests
 	return nil
 }
 

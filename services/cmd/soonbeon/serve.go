@@ -98,7 +98,7 @@ func banner(cfg standalone.Config, roles standalone.Roles, name string, proc *st
 	case public != "":
 		p("  waiting room   http://%s", public)
 	}
-	p("  operators      http://%s   (/admin/queues, /healthz, /readyz, /metrics)", private)
+	p("  operators      http://%s   (dashboard; /admin/queues, /healthz, /readyz, /metrics)", private)
 	for i, e := range queues {
 		if i == shown {
 			p("                 … and %d more: soonbeon queue list", len(queues)-shown)
