@@ -70,7 +70,7 @@ var (
 	}
 )
 
-const style = `body{font:1.1rem/1.6 system-ui,sans-serif;max-width:32rem;margin:15vh auto 0;padding:0 1.5rem}` +
+const style = `body{font:1.1rem/1.6 system-ui,sans-serif;word-break:keep-all;max-width:32rem;margin:15vh auto 0;padding:0 1.5rem}` +
 	`h1{font-size:1.6rem;line-height:1.3}a,button{font:inherit}button{padding:.5rem 1.2rem}` +
 	`:root{color-scheme:light dark}`
 
