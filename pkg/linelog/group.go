@@ -330,7 +330,6 @@ func (m *Membership) dispatch() {
 			}
 			if e.wanted != nil {
 				wanted = e.wanted
-				settle(slices.Sorted(maps.Keys(ours)))
 				if !ended {
 					settle(slices.Sorted(maps.Keys(held)))
 				}

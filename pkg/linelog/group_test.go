@@ -254,6 +254,26 @@ func TestMembershipIsToldOfOtherQueues(t *testing.T) {
 	}
 }
 
+// With the brokers away, what is no longer wanted is lost all the same, long before the session ends.
+func TestSetDoesNotWaitForBrokers(t *testing.T) {
+	b := linelogtest.Start(t)
+	log, link := b.Link(t, nil, nil)
+	ids := someQueues(t, log, 4)
+	l := newLeads(t)
+	m, err := log.Join(context.WithoutCancel(t.Context()), linelog.GroupConfig{
+		Group: "issuers", Queues: ids, Session: time.Minute, Heartbeat: 50 * time.Millisecond,
+	}, l.assigned, l.lost)
+	require.NoError(t, err)
+	defer m.Close()
+	l.await(4)
+	link.Away()
+	m.Set(ids[:1])
+	require.Less(t, l.await(1), 10*time.Second)
+	link.Back()
+	m.Set(ids)
+	l.await(4)
+}
+
 // manyQueues: a thousand queues in one Set are assigned within seconds, and two members share them about evenly; a killed
 // one's share goes to the other.
 func manyQueues(t *testing.T, log, killed *linelog.Log, kill func(), group string, ids []queue.ID) {

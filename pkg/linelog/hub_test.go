@@ -166,7 +166,7 @@ func TestHubReaderChangesOver(t *testing.T) {
 // Readers come and go on one queue, while records come.
 func TestHubReadersComeAndGo(t *testing.T) {
 	b := linelogtest.Start(t)
-	log := b.Log(t)
+	log, link := b.Link(t, nil, nil)
 	ids := someQueues(t, log, 8)
 	hub := log.NewHub()
 	defer hub.Close()
@@ -192,6 +192,13 @@ func TestHubReadersComeAndGo(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	conns := link.Conns()
+	for _, id := range ids { // whoever comes after them shares again
+		r := hub.NewReader(id, n-1, "")
+		defer r.Close()
+		require.NoError(t, inOrder(soon(t), r, n))
+	}
+	require.LessOrEqual(t, link.Conns(), conns+3)
 }
 
 func TestHubOutlastsTheBrokersAbsence(t *testing.T) {
