@@ -69,7 +69,7 @@ func help(t *testing.T) string {
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, string(out))
 	var all strings.Builder
-	for _, command := range []string{"standalone", "enter", "projector", "issuer", "position", "load", "audit"} {
+	for _, command := range []string{"standalone", "enter", "projector", "issuer", "position", "load", "audit", "gate", "queue"} {
 		out, err := exec.Command(binary, command, "--help").CombinedOutput()
 		require.NoError(t, err, "soonbeon %s --help: %s", command, out)
 		all.Write(out)
