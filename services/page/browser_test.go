@@ -58,7 +58,7 @@ func TestRealBrowser(t *testing.T) {
 		_, _ = fmt.Fprintf(w, "<!doctype html><title>Shop</title><p id=in>in with ticket %d</p>", entry.Ticket)
 	}))
 
-	l := &fakeLine{keys: keys, byKey: map[string]string{}, ticket: map[string]int64{}}
+	l := &fakeLine{keys: keys, byKey: map[string]string{}, ticket: map[string]int64{}, until: map[string]time.Time{}}
 	l.reset()
 	r := open(t, func(c *page.Config) {
 		c.ReturnOrigins = []string{address(site)}
@@ -77,7 +77,11 @@ func TestRealBrowser(t *testing.T) {
 	files, err := filepath.Glob("client/browser/*.test.mjs")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
-	cmd := exec.CommandContext(t.Context(), node, append([]string{"--test", "--test-concurrency=2", "--test-reporter=spec"}, files...)...)
+	args := []string{"--test", "--test-concurrency=2", "--test-reporter=spec"}
+	if only := os.Getenv("ONLY"); only != "" { // a pattern, for who works on one of them
+		args = append(args, "--test-name-pattern="+only)
+	}
+	cmd := exec.CommandContext(t.Context(), node, append(args, files...)...)
 	cmd.Env = append(os.Environ(), "ROOM="+address(room), "SITE="+address(site), "CHROMIUM="+chromium)
 	out, err := cmd.CombinedOutput()
 	t.Log(string(out))
@@ -93,6 +97,7 @@ type fakeLine struct {
 	closing bool
 	byKey   map[string]string // Idempotency-Key → visitor
 	ticket  map[string]int64
+	until   map[string]time.Time
 	state   lineState
 	count   map[string]int
 }
@@ -218,8 +223,16 @@ func (l *fakeLine) where(v string) (told map[string]any, position int64, final b
 	case t == 0:
 		return map[string]any{"state": "over", "reason": "left"}, 0, true
 	case t <= l.state.Served:
-		until := time.Now().Add(time.Duration(l.state.GrantMs) * time.Millisecond)
-		token, _ := l.keys.SignEntry(pass.Entry{Queue: "main", Visitor: v, Ticket: queue.Ticket(t), AdmittedMs: time.Now().Add(-time.Second).UnixMilli(), ExpiresMs: until.UnixMilli()})
+		until, ok := l.until[v]
+		if !ok { // each answer gives the same token, as in earnest
+			until = time.Now().Add(time.Duration(l.state.GrantMs) * time.Millisecond)
+			l.until[v] = until
+		}
+		if time.Now().After(until) {
+			return map[string]any{"state": "over", "reason": "expired"}, 0, true
+		}
+		since := until.Add(-time.Duration(l.state.GrantMs)*time.Millisecond - time.Second)
+		token, _ := l.keys.SignEntry(pass.Entry{Queue: "main", Visitor: v, Ticket: queue.Ticket(t), AdmittedMs: since.UnixMilli(), ExpiresMs: until.UnixMilli()})
 		return map[string]any{"state": "admitted", "queue": "main", "token": token, "expiresAt": until.UTC().Format(time.RFC3339Nano)}, 0, true
 	case e.Closed && e.Ending:
 		return map[string]any{"state": "over", "reason": e.Why, "message": e.Settings.Message}, 0, true

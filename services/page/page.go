@@ -33,13 +33,14 @@ type Config struct {
 	Now func() time.Time // default time.Now
 }
 
-// Service serves the waiting page. It holds no state and needs no stop: its requests end with the server's.
+// Service serves the waiting page. It holds nothing but pages, and needs no stop: its requests end with the server's.
 type Service struct {
 	cfg     Config
 	origins []string
 	words   *languages
 	look    *look
 	files   *files
+	shelf   shelf
 	asked   *echo.Echo // where GET /queue/position is
 }
 

@@ -218,6 +218,39 @@ func TestWhatTheScriptIsTold(t *testing.T) {
 	require.Equal(t, true, v["resume"])
 }
 
+// Pages are kept, and nobody gets one that was made for something else.
+func TestKeptPagesAreNotMixedUp(t *testing.T) {
+	r := open(t, nil)
+	seen := map[string]string{}
+	for _, rule := range []queue.Reentry{queue.Back, queue.Keep} {
+		for _, header := range []string{"", cookie} {
+			for _, query := range []string{"", "&lang=en", "&lang=ko", "&return=%2Fa", "&return=%2Fb"} {
+				for _, language := range []string{"en", "ko"} {
+					r.entry.Settings.Reentry = rule
+					ask := func() string {
+						return r.get("/queue/wait?queue=main"+query, "Cookie", header, "Accept-Language", language).Body.String()
+					}
+					body := ask()
+					require.Equal(t, body, ask())
+					asked := rule.String() + header + query + language
+					if query == "&lang=en" || query == "&lang=ko" {
+						asked = rule.String() + header + query // chosen by hand: whatever the browser prefers
+					}
+					if before, again := seen[asked]; again {
+						require.Equal(t, before, body)
+					}
+					seen[asked] = body
+				}
+			}
+		}
+	}
+	distinct := map[string]bool{}
+	for _, body := range seen {
+		distinct[body] = true
+	}
+	require.Len(t, distinct, 2*2*(3*2+2))
+}
+
 func TestWithoutScripts(t *testing.T) {
 	r := open(t, nil)
 	address := "/queue/wait?queue=main&plain=1&return=" + url.QueryEscape(site+"/buy")

@@ -155,5 +155,5 @@ func (s *Service) list(c echo.Context) error {
 	h := c.Response().Header()
 	s.secure(h, "")
 	h.Set("Cache-Control", "no-store")
-	return write(c, http.StatusOK, "text/html; charset=utf-8", []byte(b.String()), nil)
+	return write(c, http.StatusOK, htmlType, []byte(b.String()), nil)
 }

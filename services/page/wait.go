@@ -76,7 +76,7 @@ func (s *Service) wait(c echo.Context) error {
 	}
 	v.resume = len(httpapi.CookieTokens(r, id)) > 0
 	if !v.plain {
-		return s.write(c, http.StatusOK, s.scripted(v, s.look, e, nil))
+		return s.writeScripted(c, v, e)
 	}
 	a, set := s.ask(r, v)
 	for _, cookie := range set {
@@ -188,6 +188,24 @@ func (s *Service) scripted(v visit, l *look, e *queue.Entry, ex *example) *shown
 	return p
 }
 
+// writeScripted answers with that page, from the shelf where it is there.
+func (s *Service) writeScripted(c echo.Context, v visit, e *queue.Entry) error {
+	k := shelved{
+		queue: string(v.queue), back: v.back, lang: v.lang, tag: v.words.Tag.String(), action: v.action, to: v.to, reentry: e.Settings.Reentry.String(), resume: v.resume,
+	}
+	p := s.shelf.get(k)
+	if p == nil {
+		body, err := s.look.render(s.scripted(v, s.look, e, nil))
+		if err != nil {
+			return err // every state was rendered at the start
+		}
+		p = &rendered{body, compress(body)}
+		s.shelf.put(k, p)
+	}
+	s.headers(c.Response().Header(), k.tag, "", true)
+	return write(c, http.StatusOK, htmlType, p.body, p.compressed)
+}
+
 // data is for the script: page.ts has the same.
 type data struct {
 	Queue   queue.ID          `json:"queue"`
@@ -284,17 +302,22 @@ func (s *Service) write(c echo.Context, status int, p *shown) error {
 	if p.GoTo != nil {
 		formTo = originOf(p.GoTo.Action)
 	}
-	h := c.Response().Header()
+	s.headers(c.Response().Header(), p.Lang, formTo, p.Script != "")
+	return write(c, status, htmlType, body, compressFast(c, body))
+}
+
+const htmlType = "text/html; charset=utf-8"
+
+// headers are those of every page. Nothing on the way keeps one: it says how things stand for one person. That is no reason for a
+// browser to load it anew when somebody comes back to it, where a script brings it up to date.
+func (s *Service) headers(h http.Header, lang, formTo string, scripted bool) {
 	s.secure(h, formTo)
-	h.Set("Content-Language", p.Lang)
+	h.Set("Content-Language", lang)
 	h.Add("Vary", "Accept-Language")
-	// Nothing on the way keeps it: it says how things stand for one person. It is no reason for the browser to load it anew when
-	// somebody comes back to it.
-	h.Set("Cache-Control", "private, no-cache")
-	if p.Script == "" {
-		h.Set("Cache-Control", "no-store")
+	h.Set("Cache-Control", "no-store")
+	if scripted {
+		h.Set("Cache-Control", "private, no-cache")
 	}
-	return write(c, status, "text/html; charset=utf-8", body, compressFast(c, body))
 }
 
 // secure sets what keeps a page to itself. formTo is another origin that its form goes to.

@@ -150,6 +150,18 @@ test("fault 7: a tab that the browser threw away and loads again keeps the place
   assert.equal(await entered(), 1);
 });
 
+test("a load that is called a reload, and before which nobody was looking at the page, keeps the place", async () => {
+  await page.goto(HERE);
+  await shows("501st");
+  await line({ Last: 900, Served: 100 });
+  // What a phone's browser finds that ended the page in the background, or one that loads anew by itself after it had no network: the page
+  // was left before this load began.
+  await page.addInitScript(() => sessionStorage.setItem("soonbeon:main:seen", String(performance.timeOrigin - 2000)));
+  await page.reload();
+  await shows("401st");
+  assert.equal(await entered(), 1);
+});
+
 test("a tab whose process died, and which is loaded again, keeps the place", async () => {
   await page.goto(HERE);
   await shows("501st");
@@ -181,8 +193,8 @@ test("a lost network is said, and loses nothing", async () => {
   await page.reload().catch(() => {});
   await context.setOffline(false);
   await new Promise((r) => setTimeout(r, 400));
-  await page.evaluate(() => location.reload()).catch(() => {});
-  await until(async () => (await number(page)) === "401st", "the same place");
+  await page.reload();
+  await shows("401st");
   assert.equal(await entered(), 1);
 });
 
@@ -341,6 +353,51 @@ test("a turn that nobody took is over, and a new place can be had", async () => 
   await until(async () => (await view(page)) === "turn", "its turn");
   assert.match(await text(page), /go back to the site that sent you here/);
   assert.ok(!(await page.isVisible("#sb-go")));
+  await until(async () => (await view(page)) === "expired", "over");
+  await line({ Last: 9 });
+  await page.click("#sb-enter");
+  await until(async () => (await view(page)) === "waiting", "a new place");
+});
+
+test("the turn is told by sound and notification, if allowed, to who looks elsewhere, and waits for them", async () => {
+  await page.addInitScript(() => {
+    window.told = [];
+    window.Notification = class {
+      static permission = "default";
+      static async requestPermission() {
+        this.permission = "granted";
+      }
+      constructor(title, { body }) {
+        window.told.push(title + " " + body);
+      }
+    };
+    const start = OscillatorNode.prototype.start;
+    OscillatorNode.prototype.start = function (...at) {
+      window.told.push("sound");
+      return start.apply(this, at);
+    };
+  });
+  await page.goto(HERE + "&return=" + encodeURIComponent(SITE + "/x"));
+  await shows("501st");
+  await page.click("#sb-alert");
+  await until(() => page.evaluate(() => Notification.permission === "granted"), "asked for, and only after a press");
+  assert.equal(await page.getAttribute("#sb-alert", "aria-pressed"), "true");
+  const look = (hidden) => page.evaluate((hidden) => {
+    Object.defineProperty(document, "hidden", { get: () => hidden, configurable: true });
+    Object.defineProperty(document, "visibilityState", { get: () => (hidden ? "hidden" : "visible"), configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+    if (hidden) window.told = [];
+  }, hidden);
+  await look(true);
+  await line({ Served: 501, GrantMs: 60_000 });
+  await until(async () => (await view(page)) === "turn", "its turn, seen by a hidden tab");
+  const told = await page.evaluate(() => window.told);
+  assert.equal(told.filter((t) => t === "sound").length, 4);
+  assert.match(told.find((t) => t !== "sound"), /^It is your turn The way stays open for (1:00|0:5)/);
+  await new Promise((r) => setTimeout(r, 4000));
+  assert.ok(page.url().startsWith(ROOM), "it does not go before its person looks");
+  await look(false);
+  await page.waitForSelector("#in");
 });
 
 test("fault 20: a receipt of somebody else is nobody's", async () => {
@@ -361,6 +418,9 @@ test("a site that does not keep its cookie sends nobody round in a circle", asyn
   await page.waitForSelector("#in");
   await page.goto(there);
   await until(async () => (await view(page)) === "turn", "its turn, still");
-  await new Promise((r) => setTimeout(r, 3500));
-  if (page.url().startsWith(ROOM)) assert.match(await text(page), /has taken you there before|taken to the site/);
+  await new Promise((r) => setTimeout(r, 4000));
+  assert.ok(page.url().startsWith(ROOM));
+  assert.match(await text(page), /has taken you there before/);
+  await page.click("#sb-go"); // by their own hand
+  await page.waitForSelector("#in");
 });
