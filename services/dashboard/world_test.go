@@ -25,6 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	annas    = "anna-anna-anna-anna-anna-anna-anna"
+	bobs     = "bob-bob-bob-bob-bob-bob-bob-bob-bob"
 	patience = 30 * time.Second
 )
 
@@ -84,7 +85,7 @@ func (w *world) make(id queue.ID, version int64) {
 }
 
 func (w *world) config() Config {
-	operators, err := httpapi.ParseCredentials("anna:" + annas)
+	operators, err := httpapi.ParseCredentials("anna:" + annas + ",bob:" + bobs)
 	if err != nil {
 		panic(err)
 	}

@@ -16,10 +16,15 @@ let view; // {rows(), queue(), samples()…} of what is shown
 
 const chosen = () => (location.hash.startsWith("#queue=") ? decodeURIComponent(location.hash.slice(7)) : "");
 
+let saying;
 function say(text) {
   const e = document.getElementById("said");
+  clearTimeout(saying);
   put(e, "");
-  setTimeout(() => put(e, text), 50); // the same words twice are said twice
+  saying = setTimeout(() => { // the same words twice are said twice
+    put(e, text);
+    saying = setTimeout(() => put(e, ""), 15e3);
+  }, 50);
 }
 
 function shell() {
@@ -287,11 +292,11 @@ function one(id) {
     const shades = d?.outages ?? [];
     const line = (cls, name, of, fill) => ({ cls, name: t(name), values: last[of], fill });
     const all = {
-      waiting: [[line("a", "tile.waiting", "waiting", true)], { format: (v) => n(v) }],
+      waiting: [[line("a", "tile.waiting", "waiting", true)], {}],
       rate: [[line("a", "tile.rate", "rate", true)], { level: q && { v: q.target } }],
-      active: [[line("a", "tile.active", "active", true)], { level: q?.maxActive ? { v: q.maxActive } : undefined, format: (v) => n(v) }],
-      waits: [[line("c", "tile.oldest", "oldestMs"), line("b", "tile.nine", "nineMs"), line("a", "tile.half", "halfMs")], { format: span }],
-      behind: [[line("c", "tile.behind", "behind", true)], { format: (v) => n(v) }],
+      active: [[line("a", "tile.active", "active", true)], { level: q?.maxActive ? { v: q.maxActive } : undefined }],
+      waits: [[line("c", "tile.oldest", "oldestMs"), line("b", "tile.nine", "nineMs"), line("a", "tile.half", "halfMs")], { times: true }],
+      behind: [[line("c", "tile.behind", "behind", true)], {}],
     };
     for (const [p, [lines, more]] of Object.entries(all)) {
       plots[p].figure.hidden = p === "behind" && d && !d.shared;
@@ -304,6 +309,7 @@ function one(id) {
     }
   }
 
+  paint();
   return { rows: rowsChanged, queue: details, history: (c) => samples(c, true), sample: samples };
 }
 

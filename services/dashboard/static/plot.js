@@ -1,7 +1,7 @@
 // Draws lines over the last hour, as SVG.
-import { clock, n, t } from "./words.js";
+import { clock, n, span, t } from "./words.js";
 
-const W = 600, H = 170, LEFT = 52, RIGHT = 8, TOP = 10, BELOW = 22, HOUR = 3600e3;
+const W = 600, H = 170, LEFT = 66, RIGHT = 8, TOP = 10, BELOW = 22, HOUR = 3600e3;
 const NS = "http://www.w3.org/2000/svg";
 
 function s(tag, props, text) {
@@ -9,6 +9,18 @@ function s(tag, props, text) {
   for (const [k, v] of Object.entries(props)) e.setAttribute(k, v);
   if (text != null) e.textContent = text;
   return e;
+}
+
+/** The next round time that is not below ms: a second, …, a minute, …, days. */
+function niceTime(ms) {
+  const steps = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 43200];
+  return 1000 * (steps.find((s) => s * 1000 >= ms) ?? Math.ceil(ms / 86400e3) * 86400);
+}
+
+/** A time as on a stop watch: short enough for an axis. */
+function watch(ms) {
+  const s = Math.round(ms / 1000), two = (v) => String(v).padStart(2, "0");
+  return (s < 3600 ? Math.floor(s / 60) : Math.floor(s / 3600) + ":" + two(Math.floor((s % 3600) / 60))) + ":" + two(s % 60);
 }
 
 function nice(v) {
@@ -22,13 +34,14 @@ export const picture = () => s("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" })
 
 /**
  * Draws lines = [{name, cls, values, fill}] over at (ms), level = {name, v} across, and shades = [{fromMs, toMs}]. null breaks a line.
- * What can be seen is said, too: the last value and the highest.
+ * times: values are milliseconds. What can be seen is said, too: the last value and the highest.
  */
-export function draw(svg, label, at, lines, { level, shades = [], format = (v) => n(v, 1) } = {}) {
+export function draw(svg, label, at, lines, { level, shades = [], times = false } = {}) {
+  const format = times ? span : (v) => n(v, 1);
   const to = at.at(-1) ?? Date.now(), from = to - HOUR;
   let top = level?.v ?? 0;
   for (const l of lines) for (const v of l.values) if (v > top) top = v;
-  const step = nice(top / 3);
+  const step = (times ? niceTime : nice)(top / 3);
   top = Math.max(step, Math.ceil(top / step - 1e-9) * step);
   const x = (ms) => LEFT + (Math.max(0, ms - from) / HOUR) * (W - LEFT - RIGHT);
   const y = (v) => H - BELOW - (v / top) * (H - BELOW - TOP);
@@ -38,10 +51,10 @@ export function draw(svg, label, at, lines, { level, shades = [], format = (v) =
     if (end > from) all.push(s("rect", { class: "shade", x: x(d.fromMs), y: TOP, width: Math.max(2, x(end) - x(d.fromMs)), height: H - BELOW - TOP }));
   }
   for (let v = 0; v <= top + step / 2; v += step) {
-    all.push(s("line", { class: "grid", x1: LEFT, x2: W - RIGHT, y1: y(v), y2: y(v) }), s("text", { class: "tick", "text-anchor": "end", x: LEFT - 6, y: y(v) + 4 }, format(v)));
+    all.push(s("line", { class: "grid", x1: LEFT, x2: W - RIGHT, y1: y(v), y2: y(v) }), s("text", { class: "tick", "text-anchor": "end", x: LEFT - 6, y: y(v) + 4 }, times ? watch(v) : format(v)));
   }
-  for (let ms = Math.ceil(from / 600e3) * 600e3; ms <= to; ms += 600e3) {
-    if (x(ms) > LEFT + 14 && x(ms) < W - 20) all.push(s("text", { class: "tick", "text-anchor": "middle", x: x(ms), y: H - 5 }, clock(ms)));
+  for (let ms = Math.ceil(from / 900e3) * 900e3; ms <= to; ms += 900e3) {
+    if (x(ms) > LEFT + 14 && x(ms) < W - 30) all.push(s("text", { class: "tick", "text-anchor": "middle", x: x(ms), y: H - 5 }, clock(ms)));
   }
   for (const l of lines) {
     let path = "", area = "", start = null, last = null;
