@@ -69,23 +69,29 @@ func (p *shown) T(names string) string {
 }
 
 // Text marks an element whose text is T's, for the script to go on with; it is hidden where there is nothing to be said.
-func (p *shown) Text(names string) template.HTMLAttr {
-	attr := `data-t="` + template.HTMLEscapeString(names) + `"`
-	if p.T(names) == "" {
-		attr += " hidden"
-	}
-	return template.HTMLAttr(attr) //nolint:gosec // escaped
-}
+func (p *shown) Text(names string) template.HTMLAttr { return p.Part("", names) }
 
 // When marks an element that is seen only in one of the views, or while one of the flags is set.
-func (p *shown) When(names string) template.HTMLAttr {
-	attr := `data-when="` + template.HTMLEscapeString(names) + `"`
-	for name := range strings.FieldsSeq(names) {
-		if p.is(name) {
-			return template.HTMLAttr(attr) //nolint:gosec // escaped
+func (p *shown) When(names string) template.HTMLAttr { return p.Part(names, "") }
+
+// Part is both: seen in one of the views or under one of the flags, and where there is something to be said.
+func (p *shown) Part(when, text string) template.HTMLAttr {
+	var attr string
+	seen := when == ""
+	if when != "" {
+		attr = `data-when="` + template.HTMLEscapeString(when) + `" `
+		for name := range strings.FieldsSeq(when) {
+			seen = seen || p.is(name)
 		}
 	}
-	return template.HTMLAttr(attr + " hidden") //nolint:gosec // escaped
+	if text != "" {
+		attr += `data-t="` + template.HTMLEscapeString(text) + `" `
+		seen = seen && p.T(text) != ""
+	}
+	if !seen {
+		attr += "hidden"
+	}
+	return template.HTMLAttr(strings.TrimSpace(attr)) // escaped
 }
 
 func (p *shown) is(name string) bool {
