@@ -7,6 +7,8 @@ import (
 	"io"
 	"math"
 	"time"
+
+	"github.com/soonbeon/soonbeon/services/plot"
 )
 
 //go:embed report.html.tmpl
@@ -15,10 +17,10 @@ var page string
 // Page is a report as one HTML file that needs nothing else: no script, no style, no picture from elsewhere. It is
 // well-formed XML too.
 type Page struct {
-	Title    string    // "" : "Audit of queue …"
-	Report   *Report   // what was found
-	Marks    []Mark    // drawn into the plots
-	Sections []Section // shown after the summary, before the plots
+	Title    string      // "" : "Audit of queue …"
+	Report   *Report     // what was found
+	Marks    []plot.Mark // drawn into the plots
+	Sections []Section   // shown after the summary, before the plots
 	Footer   string
 }
 
@@ -37,7 +39,7 @@ func (p Page) Write(w io.Writer) error {
 		p.Title = "Audit of queue " + string(p.Report.Queue)
 	}
 	t, err := template.New("report").Funcs(template.FuncMap{
-		"duration": duration, "thousands": thousands, "clock": clock,
+		"style": plot.Style, "duration": duration, "thousands": thousands, "clock": clock,
 		"date": func(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04:05 UTC") },
 	}).Parse(page)
 	if err != nil {
@@ -68,15 +70,15 @@ type titled struct {
 }
 
 // marks are what the log itself tells of a queue's day.
-func (r *Report) marks() []Mark {
-	var out []Mark
+func (r *Report) marks() []plot.Mark {
+	var out []plot.Mark
 	if r.Draw != nil {
-		out = append(out, Mark{r.Draw.AtMs, "lots drawn"})
+		out = append(out, plot.Mark{AtMs: r.Draw.AtMs, Label: "lots drawn"})
 	}
 	for _, e := range r.Ends {
-		out = append(out, Mark{e.AtMs, e.Why})
+		out = append(out, plot.Mark{AtMs: e.AtMs, Label: e.Why})
 		if e.Reopened > 0 {
-			out = append(out, Mark{e.ReopenedMs, "reopened"})
+			out = append(out, plot.Mark{AtMs: e.ReopenedMs, Label: "reopened"})
 		}
 	}
 	return out
@@ -88,15 +90,15 @@ func (p Page) plots() []titled {
 	if len(s.Steps) == 0 {
 		return nil
 	}
-	base := Plot{FromMs: s.FromMs, ToMs: max(r.LastMs, s.FromMs+s.WidthMs), Marks: append(r.marks(), p.Marks...)}
+	base := plot.Plot{FromMs: s.FromMs, ToMs: max(r.LastMs, s.FromMs+s.WidthMs), Marks: append(r.marks(), p.Marks...)}
 	for _, o := range r.Outages {
-		base.Shades = append(base.Shades, Shade{"without Redis, " + duration(o.ToMs-o.FromMs), o.FromMs, o.ToMs})
+		base.Shades = append(base.Shades, plot.Shade{Name: "without Redis, " + duration(o.ToMs-o.FromMs), FromMs: o.FromMs, ToMs: o.ToMs})
 	}
-	line := func(of func(Step) (int64, bool)) []Point {
-		var out []Point
+	line := func(of func(Step) (int64, bool)) []plot.Point {
+		var out []plot.Point
 		for i, step := range s.Steps {
 			if v, ok := of(step); ok {
-				out = append(out, Point{min(s.FromMs+int64(i)*s.WidthMs+s.WidthMs/2, base.ToMs), float64(v)})
+				out = append(out, plot.Point{AtMs: min(s.FromMs+int64(i)*s.WidthMs+s.WidthMs/2, base.ToMs), V: float64(v)})
 			}
 		}
 		return out
@@ -104,23 +106,23 @@ func (p Page) plots() []titled {
 
 	rate := base
 	rate.Label = "Admissions a second over time"
-	rate.Lines = []Line{{"people let in, in the second that ends there", "a", true, line(func(s Step) (int64, bool) { return s.HighestSecond, true })}}
+	rate.Lines = []plot.Line{{Name: "people let in, in the second that ends there", Class: "a", Fill: true, Points: line(func(s Step) (int64, bool) { return s.HighestSecond, true })}}
 	if r.Rate.Expected > 0 {
-		rate.Levels = []Level{{fmt.Sprintf("rate: %v/s", r.Rate.Expected), r.Rate.Expected}}
+		rate.Levels = []plot.Level{{Name: fmt.Sprintf("rate: %v/s", r.Rate.Expected), V: r.Rate.Expected}}
 	}
 	length := base
 	length.Label = "Length of the line over time"
-	length.Lines = []Line{{"people in line", "b", true, line(func(s Step) (int64, bool) { return s.Waiting, true })}}
+	length.Lines = []plot.Line{{Name: "people in line", Class: "b", Fill: true, Points: line(func(s Step) (int64, bool) { return s.Waiting, true })}}
 	waits := base
 	waits.Label = "Waiting times over time"
 	waits.Format = func(v float64) string { return duration(int64(math.Round(v))) }
-	met := func(of func(Step) int64) []Point {
+	met := func(of func(Step) int64) []plot.Point {
 		return line(func(s Step) (int64, bool) { return of(s), s.Admitted > 0 })
 	}
-	waits.Lines = []Line{
-		{"p99", "c", false, met(func(s Step) int64 { return s.P99 })},
-		{"p90", "b", false, met(func(s Step) int64 { return s.P90 })},
-		{"half of those let in", "a", false, met(func(s Step) int64 { return s.P50 })},
+	waits.Lines = []plot.Line{
+		{Name: "p99", Class: "c", Points: met(func(s Step) int64 { return s.P99 })},
+		{Name: "p90", Class: "b", Points: met(func(s Step) int64 { return s.P90 })},
+		{Name: "half of those let in", Class: "a", Points: met(func(s Step) int64 { return s.P50 })},
 	}
 	width := fmt.Sprintf("one step is %s", duration(s.WidthMs))
 	out := []titled{

@@ -5,7 +5,6 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
-	"math"
 	"os"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/soonbeon/soonbeon/pkg/queue"
+	"github.com/soonbeon/soonbeon/services/plot"
 )
 
 // wellFormed reads the page as XML, which is stricter than HTML, and returns all its text.
@@ -45,7 +45,7 @@ func TestThePageIsWholeAndWellFormed(t *testing.T) {
 	r := sale(5000).audit(t, func(c *Config) { c.Rate = 175 })
 	var b bytes.Buffer
 	p := Page{Report: r, Title: `Drill <main> & "more"`, Footer: "soonbeon",
-		Marks:    []Mark{{r.Outages[0].FromMs - 2000, "break: kill <redis>"}, {r.Outages[0].ToMs, "mend"}},
+		Marks:    []plot.Mark{{AtMs: r.Outages[0].FromMs - 2000, Label: "break: kill <redis>"}, {AtMs: r.Outages[0].ToMs, Label: "mend"}},
 		Sections: []Section{{Title: "Timeline", Body: "<p>00:12 break</p>"}}}
 	require.NoError(t, p.Write(&b))
 	text := wellFormed(t, b.Bytes())
@@ -79,15 +79,6 @@ func TestThePageOfAnEmptyLog(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, write().audit(t).WriteHTML(&b))
 	require.Contains(t, wellFormed(t, b.Bytes()), "an empty log")
-}
-
-func TestAxes(t *testing.T) {
-	for v, want := range map[float64]float64{0: 1, 0.3: 0.5, 1: 1, 1.1: 2, 43: 50, 60: 100, 175: 200, 2000: 2000, math.NaN(): 1} {
-		require.InDelta(t, want, niceStep(v), 1e-9, v)
-	}
-	for _, span := range []int64{1, 900, 12_000, 90_000, 3_600_000, 86_400_000, 8 * 86_400_000, 400 * 86_400_000} {
-		require.LessOrEqual(t, len(timeTicks(day+17, day+17+span)), 12, span)
-	}
 }
 
 // The steps of time widen until all fit, whatever the log's span; the longest line of each is kept.

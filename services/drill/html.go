@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/soonbeon/soonbeon/services/audit"
+	"github.com/soonbeon/soonbeon/services/plot"
 )
 
 //go:embed section.html.tmpl
@@ -45,7 +46,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	}
 	for i, s := range []*Step{r.Break, r.Mend} {
 		if s != nil {
-			page.Marks = append(page.Marks, audit.Mark{AtMs: r.StartMs + s.AfterMs, Label: []string{"break", "mend"}[i]})
+			page.Marks = append(page.Marks, plot.Mark{AtMs: r.StartMs + s.AfterMs, Label: []string{"break", "mend"}[i]})
 		}
 	}
 	return page.Write(w)

@@ -1,4 +1,4 @@
-package audit
+package plot
 
 import (
 	"fmt"
@@ -180,4 +180,13 @@ func timeTicks(fromMs, toMs int64) []Mark {
 		out = append(out, Mark{t, time.UnixMilli(t).UTC().Format(layout)})
 	}
 	return out
+}
+
+// thousands prints 20000 as 20,000.
+func thousands(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
 }
