@@ -16,13 +16,12 @@ import (
 
 // state is one state that the page may be in, with what is told there.
 type state struct {
-	name    string
-	told    map[string]any // as the client tells the page; nil for what the server alone shows
-	flags   []string
-	rule    queue.Reentry
-	plain   bool
-	view    string // of a page that the server alone makes; "" where told says it
-	message string
+	name  string
+	told  map[string]any // as the client tells the page; nil for what the server alone shows
+	flags []string
+	rule  queue.Reentry
+	plain bool
+	view  string // of a page that the server alone makes; "" where told says it
 }
 
 // states are all that there are, in the order in which people meet them. The times are long enough to be looked at.
