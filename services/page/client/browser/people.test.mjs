@@ -359,6 +359,14 @@ test("a turn that nobody took is over, and a new place can be had", async () => 
   await until(async () => (await view(page)) === "waiting", "a new place");
 });
 
+test("an identity that the site signed is shown when entering, and stays in no address", async () => {
+  const shown = page.waitForRequest((r) => r.method() === "POST" && r.url() === ROOM + "/queue/enter");
+  await page.goto(HERE + "#identity=signed.by.site");
+  assert.equal((await shown).headers().authorization, "Bearer signed.by.site");
+  await shows("501st");
+  assert.equal(page.url(), HERE);
+});
+
 test("the turn is told by sound and notification, if allowed, to who looks elsewhere, and waits for them", async () => {
   await page.addInitScript(() => {
     window.told = [];
