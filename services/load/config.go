@@ -40,8 +40,9 @@ type Config struct {
 	Keys     string `help:"The keys that sign entry tokens (kid:base64, separated by commas), to verify them. Without keys only their form and times are checked. A command line is seen by others on the machine: prefer --keys-file."`
 	KeysFile string `help:"A file with such keys, one a line or separated by commas; goes before --keys." placeholder:"FILE"`
 
-	AllowRemote bool `help:"Allow targets that are not on this machine. Only for sites that are yours." env:"-"`
-	JSON        bool `help:"Print the summary as JSON, and no progress." name:"json"`
+	AllowRemote bool   `help:"Allow targets that are not on this machine. Only for sites that are yours." env:"-"`
+	HTML        string `help:"Write a report that draws the run, as a page which needs nothing else, to this file." name:"html" placeholder:"FILE" type:"path" env:"-"`
+	JSON        bool   `help:"Print the summary as JSON, and no progress." name:"json"`
 
 	// Progress is where progress goes when JSON is set; nil is nowhere.
 	Progress io.Writer `kong:"-" json:"-"`

@@ -27,6 +27,9 @@
 // number that it tells is held against the seed. Who is told that the line is over for a reason of its operators (sold out, for
 // instance), or comes when it is closed, is listed apart: that breaks no promise, and nobody has lost a place by it.
 //
+// With Config.HTML the run is drawn as well: arrivals, admissions against the rate, the line, waits, and how quick answers were, in at most 400
+// steps of time, on one page that needs nothing else.
+//
 // When the target dies, visitors try again, after Retry-After or with a growing pause, until it is back or the time is
 // up. Errors of that kind are counted and shown, and are no broken invariant: an answer that never came promised
 // nothing.

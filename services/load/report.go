@@ -45,6 +45,8 @@ type Report struct {
 	Approximate    int64    `json:"approximate"` // polls that were answered approximately
 	Position       Latency  `json:"position"`
 	Late           Latency  `json:"late"` // how much later than meant this program itself sent a request
+
+	course course
 }
 
 // Draw says whether the target kept to its draw.
@@ -120,6 +122,7 @@ func (r *run) report(cut string, elapsed time.Duration) *Report {
 		EnterPerSecond: t.enterRateLocked(),
 		Enter:          t.enter.Latency(), Position: t.position.Latency(), Late: t.late.Latency(),
 		Polls: t.polls, Approximate: t.approximate,
+		course: t.courseLocked(),
 	}
 	if r.cfg.Rate > 0 {
 		l := t.enterIntended.Latency()
@@ -177,6 +180,22 @@ func (r *Report) Text() string {
 	row := func(name, value, what string, a ...any) {
 		b.WriteString(strings.TrimRight(fmt.Sprintf("%-11s %-11s %s", name, value, fmt.Sprintf(what, a...)), " ") + "\n")
 	}
+	r.tell(row)
+	b.WriteString("\n")
+	for _, br := range r.Broken {
+		row("BROKEN", strings.ReplaceAll(br.Invariant, "_", " "), "%s; first: %s", times(br.Count), br.First)
+	}
+	switch r.ExitCode() {
+	case ExitOK:
+		row("held", "everything", "that was promised to %s visitors, in %s", thousands(r.Visitors), duration(r.Elapsed))
+	case ExitIncomplete:
+		row("incomplete", "", "nothing was seen broken, but only %s of %s got in%s", thousands(r.Admitted), thousands(r.Visitors), semicolon(r.sentAway()))
+	}
+	return b.String()
+}
+
+// tell tells row all there is to know but the verdict.
+func (r *Report) tell(row func(name, value, what string, a ...any)) {
 	switch r.Cut {
 	case "timeout":
 		row("cut short", duration(r.Elapsed), "the time was up; what follows is what is known by then")
@@ -237,18 +256,6 @@ func (r *Report) Text() string {
 		}
 		row(name, thousands(e.Count), "%s: %s", e.Step, e.Kind)
 	}
-
-	b.WriteString("\n")
-	for _, br := range r.Broken {
-		row("BROKEN", strings.ReplaceAll(br.Invariant, "_", " "), "%s; first: %s", times(br.Count), br.First)
-	}
-	switch r.ExitCode() {
-	case ExitOK:
-		row("held", "everything", "that was promised to %s visitors, in %s", thousands(r.Visitors), duration(r.Elapsed))
-	case ExitIncomplete:
-		row("incomplete", "", "nothing was seen broken, but only %s of %s got in%s", thousands(r.Admitted), thousands(r.Visitors), semicolon(r.sentAway()))
-	}
-	return b.String()
 }
 
 func (r *Report) acceptedRow(row func(string, string, string, ...any)) {

@@ -57,6 +57,10 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (*Report, error) {
 	if err := r.client.knock(ctx); err != nil {
 		return nil, err
 	}
+	file, err := cfg.openPage()
+	if err != nil {
+		return nil, err
+	}
 	r.lots = &lots{ask: r.client.lots, breach: r.tally.breach, queue: queue.ID(cfg.Queue)}
 	r.lots.drawn(ctx) // what is committed to is known before anybody enters
 
@@ -66,9 +70,15 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (*Report, error) {
 	}
 	rep := r.playOut(ctx, watched)
 	if err := rep.print(out, cfg.JSON); err != nil {
-		return rep, fmt.Errorf("print the summary: %w", err)
+		return rep, errors.Join(fmt.Errorf("print the summary: %w", err), rep.writePage(file))
 	}
-	return rep, nil
+	if err := rep.writePage(file); err != nil {
+		return rep, err
+	}
+	if file != nil && !cfg.JSON {
+		_, err = fmt.Fprintf(out, "report      %s\n", cfg.HTML)
+	}
+	return rep, err
 }
 
 func (r *run) playOut(parent context.Context, watched io.Writer) *Report {

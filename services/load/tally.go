@@ -65,6 +65,8 @@ type tally struct {
 	byVisitor   map[string]int // who got this id
 	byTicket    map[int64]int  // who got this ticket acknowledged
 	marks       []mark         // tickets and times both rising
+	series      series
+	ackedAt     []time.Duration // after the start, of each visitor's latest entry, by its number in this run
 }
 
 func newTally(visitors int) *tally {
@@ -75,6 +77,7 @@ func newTally(visitors int) *tally {
 		admissions: make([]admission, 0, visitors),
 		byVisitor:  make(map[string]int, visitors),
 		byTicket:   make(map[int64]int, visitors),
+		ackedAt:    make([]time.Duration, visitors+1),
 	}
 }
 
@@ -102,6 +105,33 @@ func (t *tally) failed(step, kind string) {
 		k[1] = "other"
 	}
 	t.errors[k]++
+	t.nowLocked().failed++
+}
+
+// nowLocked is the step of the series that it is now.
+func (t *tally) nowLocked() *moments { return t.series.at(time.Since(t.start)) }
+
+// answered notes an answer that was of use, which had taken took.
+func (t *tally) answered(of func(*moments) *rough, took time.Duration) {
+	t.mu.Lock()
+	of(t.nowLocked()).add(took)
+	t.mu.Unlock()
+}
+
+// lose notes somebody who will never get in.
+func (t *tally) lose() {
+	t.mu.Lock()
+	t.lost++
+	t.nowLocked().gone++
+	t.mu.Unlock()
+}
+
+// toldApproximately notes a poll that was answered approximately.
+func (t *tally) toldApproximately() {
+	t.mu.Lock()
+	t.approximate++
+	t.nowLocked().approximate++
+	t.mu.Unlock()
 }
 
 func (t *tally) count(n *int64) {
@@ -118,6 +148,7 @@ func (t *tally) end(reason string) {
 		reason = "other"
 	}
 	t.ended[reason]++
+	t.nowLocked().gone++
 }
 
 func (t *tally) endedLocked() (n int64) {
@@ -132,9 +163,11 @@ func (t *tally) endedLocked() (n int64) {
 func (t *tally) acknowledge(v int, id string, ticket int64, again bool, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.ackedAt[v] = now.Sub(t.start)
 	if again {
 		t.refreshed++
 	} else {
+		t.series.at(now.Sub(t.start)).entered++
 		t.accepted++
 		t.lastAck = now
 	}
@@ -155,6 +188,9 @@ func (t *tally) admit(a admission, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.admitted++
+	step := t.series.at(now.Sub(t.start))
+	step.admitted++
+	step.waits.add(now.Sub(t.start) - t.ackedAt[a.visitor])
 	t.admissions = append(t.admissions, a)
 	if n := len(t.marks); n == 0 || a.ticket > t.marks[n-1].ticket {
 		t.marks = append(t.marks, mark{a.ticket, now})

@@ -122,6 +122,7 @@ func (r *run) enter(ctx context.Context, v *visitor) {
 		return
 	}
 	r.tally.enter.Add(a.took)
+	r.tally.answered(func(p *moments) *rough { return &p.enter }, a.took)
 	if r.cfg.Rate > 0 && !again {
 		r.tally.enterIntended.Add(now.Sub(v.intended))
 	}
@@ -185,6 +186,7 @@ func (r *run) ask(ctx context.Context, v *visitor) {
 		return
 	}
 	r.tally.position.Add(a.took)
+	r.tally.answered(func(p *moments) *rough { return &p.position }, a.took)
 	r.tally.count(&r.tally.polls)
 
 	var p place
@@ -245,7 +247,7 @@ func (r *run) notTold(v *visitor, a answer, now time.Time) {
 
 func (r *run) lose(v *visitor, invariant, format string, args ...any) {
 	r.tally.breach(invariant, format, args...)
-	r.tally.count(&r.tally.lost)
+	r.tally.lose()
 	r.schedule.end()
 }
 
@@ -256,7 +258,7 @@ func (r *run) waits(ctx context.Context, v *visitor, p place, sent, now time.Tim
 		return
 	}
 	if p.Precision == "approximate" {
-		r.tally.count(&r.tally.approximate)
+		r.tally.toldApproximately()
 	}
 	r.checkPlace(v, p)
 	number, known := r.number(ctx, v, p)
