@@ -139,6 +139,9 @@ func (c *queueSetCmd) Run(ctx context.Context, s streams) error {
 		return fmt.Errorf("queue %s: the answer can't be read: %w", c.ID, err)
 	}
 	maps.Copy(now.Settings, given)
+	if c.lowers(now.Settings) {
+		now.Settings["conservativeRate"] = given["rate"]
+	}
 	for name, v := range now.Settings { // the default is had by not telling it
 		if v == nil {
 			delete(now.Settings, name)
@@ -156,6 +159,13 @@ func (c *queueSetCmd) Run(ctx context.Context, s streams) error {
 		return about("queue "+c.ID, err)
 	}
 	return c.done(s, "set", r)
+}
+
+// lowers says that the rate is set below the conservative rate, of which nothing is said. It goes along then: who slows a queue in
+// a hurry is not to be told to slow two things.
+func (c *queueSetCmd) lowers(now map[string]jsontext.Value) bool {
+	var conservative float64
+	return c.Rate != nil && c.ConservativeRate == nil && json.Unmarshal(now["conservativeRate"], &conservative) == nil && *c.Rate < conservative
 }
 
 // meanwhile tells who has changed what since a version; nothing where that can't be had.

@@ -19,7 +19,7 @@ import (
 type settingFlags struct {
 	Rate             *float64       `help:"People a second, 0.001 to 10000; fractions are carried." env:"-"`
 	Interval         *time.Duration `help:"Time between two batches, 10ms to 10s." env:"-"`
-	ConservativeRate *float64       `help:"What waits are reckoned at while only the log is known; at most the rate." env:"-"`
+	ConservativeRate *float64       `help:"What waits are reckoned at while only the log is known; at most the rate, which takes it along when it is lowered." env:"-"`
 	MaxActive        *int64         `help:"Admissions that hold at one time, at most; 0: no limit." env:"-"`
 	GrantTTL         *time.Duration `help:"How long an admission lasts, 1s to 24h." name:"grant-ttl" env:"-"`
 	Reentry          *string        `help:"What entering again does to who waits: back (to the end of the line) or keep (the place)." env:"-"`

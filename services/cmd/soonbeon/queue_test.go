@@ -142,6 +142,11 @@ version             `+v+`, made with `+v+"\n", o.ok("show", "main"))
 	for _, want := range []string{"opens at            none", "rest:30s:4s", "approximate sizes   none", "message             none"} {
 		require.Contains(t, shown, want)
 	}
+	o.ok("set", "main", "--rate=20.5")
+	require.Contains(t, o.ok("show", "main"), "conservative rate   20.5 a second", "it goes down with the rate")
+	o.fails("conservative rate is at most the rate (20.5), not 30", "set", "main", "--conservative-rate=30")
+	o.ok("set", "main", "--rate=60.5")
+	require.Contains(t, o.ok("show", "main"), "conservative rate   20.5 a second", "and does not go up with it")
 	was := o.version("main")
 	o.ok("set", "main", "--message=")
 	require.Equal(t, was, o.version("main"), "the same again changes nothing")
@@ -151,9 +156,9 @@ version             `+v+`, made with `+v+"\n", o.ok("show", "main"))
 	require.Equal(t, "resumed main   open, 60.5 people a second, at most 200 inside\n", o.ok("resume", "main", "--message="))
 
 	lines := strings.Split(strings.TrimSpace(o.ok("changes", "main")), "\n")
-	require.Len(t, lines, 7)
+	require.Len(t, lines, 9)
 	require.Contains(t, lines[1], `anna   resume   closed true → false, ending true → false, message "back soon" → "", paused true → false, reason sold_out → none`)
-	require.Contains(t, lines[6], "anna   create")
+	require.Contains(t, lines[8], "anna   create")
 	require.Len(t, strings.Split(strings.TrimSpace(o.ok("changes", "main", "--limit=2")), "\n"), 3)
 
 	var d catalog.Document
