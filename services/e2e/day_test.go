@@ -104,7 +104,7 @@ func playADay(t *testing.T, v *venue, d day) {
 
 	// The sale is slowed, paused, and sold out.
 	until(t, 30*time.Second, "the sale goes on", func() bool { return buyers.admitted() >= 60 })
-	_, slowed := v.queue(t, "set", string(sale), "--rate=10", "--conservative-rate=10")
+	_, slowed := v.queue(t, "set", string(sale), "--rate=10")
 	some := buyers.admitted()
 	until(t, 60*time.Second, "and slowly", func() bool { return buyers.admitted() >= some+30 && time.Since(slowed) > obeyed+3*time.Second })
 	_, paused := v.queue(t, "pause", string(sale), "--message="+lastSeats)

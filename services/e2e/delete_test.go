@@ -78,7 +78,7 @@ func pourInto(t *testing.T, v *venue, brokers []string, people int) {
 	broker := linelogtest.At(t, brokers)
 	entry := func(i int) queue.Record { return queue.Record{Kind: queue.Entered, Visitor: fmt.Sprintf("v%021d", i)} }
 	broker.AppendMany(v.id("big"), people, entry)
-	broker.AppendMany(v.id("small"), 60*passRate, entry)
+	broker.AppendMany(v.id("small"), 120*passRate, entry)
 }
 
 func deletesBig(t *testing.T, v *venue, token string, people int64, gone func(queue.ID), close func()) {

@@ -9,6 +9,9 @@
 // behind a later ticket of their own, whatever was killed; the crowd (package load) saw nothing broken; and the naive book,
 // the line in memory and the view in Redis end with one digest.
 //
+// Queues are made, changed and deleted by soonbeon's own command (operators_test.go): a day of three of them ends with a clean
+// audit, sixty move from one issuer to another, and a long one is deleted beside one that goes on.
+//
 // The tests that need nothing but Go run in `make test`, on the embedded log. Those named TestReal… start a real Kafka and a
 // real Redis by package realservers and run in `make test-real`. A name with FaultNN is the trial of one known way in which
 // systems of this kind fail people.

@@ -42,7 +42,7 @@ func TestSettingsAreObeyedWithinTwoSeconds(t *testing.T) {
 
 	_, faster := v.queue(t, "set", string(id), "--rate=100")
 	until(t, 10*time.Second, "two seconds and one more", func() bool { return time.Since(faster) > obeyed+1500*time.Millisecond })
-	_, slower := v.queue(t, "set", string(id), "--rate=10", "--conservative-rate=10", "--message=Please be patient.")
+	_, slower := v.queue(t, "set", string(id), "--rate=10", "--message=Please be patient.")
 	var seen told
 	until(t, obeyed, "the message shows", func() bool { seen = look(); return seen.Message == "Please be patient." })
 	require.NotNil(t, seen.ETA, seen.body)
