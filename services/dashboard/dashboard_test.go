@@ -241,7 +241,9 @@ func TestStreamsEndWithTheService(t *testing.T) {
 	s, url := open(t, w.config())
 	x := watch(t, url+"/dashboard/events")
 	x.until("a", func(row) bool { return true })
-	require.NoError(t, s.Stop(context.Background()))
+	soon, cancel := context.WithTimeout(t.Context(), patience/3) // before the client gives up
+	defer cancel()
+	require.NoError(t, s.Stop(soon))
 	for kind := "x"; kind != ""; kind, _ = x.any() {
 	}
 	require.Equal(t, 503, get(t, url+"/dashboard/events", "Bearer "+annas).StatusCode)

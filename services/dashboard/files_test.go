@@ -102,7 +102,7 @@ func TestLanguagesAreComplete(t *testing.T) {
 		"plot.":    {"waiting", "rate", "active", "waits", "behind"},
 		"fact.":    {"mode", "leader", "served", "seq", "entered", "moved", "admitted"},
 		"changes.": {"at", "who", "action", "what"},
-		"action.":  {"create", "set", "pause", "resume", "close", "delete"},
+		"action.":  {"create", "adopt", "set", "pause", "resume", "close", "delete"},
 		"state.":   {"open", "not_open", "paused", "closed", "ended", "deleting"},
 		"why.":     {"empty", "paced", "full", "paused", "closed", "not_open", "not_leading", "behind", "view_away", "fenced"},
 		"reason.":  {"closed", "sold_out"},

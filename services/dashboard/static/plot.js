@@ -1,7 +1,7 @@
 // Draws lines over the last hour, as SVG.
-import { clock, n, span, t } from "./words.js";
+import { clock, n, span as length, t } from "./words.js";
 
-const W = 600, H = 170, LEFT = 66, RIGHT = 8, TOP = 10, BELOW = 22, HOUR = 3600e3;
+const W = 600, H = 170, LEFT = 66, RIGHT = 8, TOP = 10, BELOW = 22, HOUR = 3600e3, LEAST = 300e3;
 const NS = "http://www.w3.org/2000/svg";
 
 function s(tag, props, text) {
@@ -37,13 +37,14 @@ export const picture = () => s("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" })
  * times: values are milliseconds. What can be seen is said, too: the last value and the highest.
  */
 export function draw(svg, label, at, lines, { level, shades = [], times = false } = {}) {
-  const format = times ? span : (v) => n(v, 1);
-  const to = at.at(-1) ?? Date.now(), from = to - HOUR;
+  const format = times ? length : (v) => n(v, 1);
+  const to = at.at(-1) ?? Date.now();
+  const span = Math.min(HOUR, Math.max(LEAST, to - (at[0] ?? to))), from = to - span; // a process that has just started fills its pictures, too
   let top = level?.v ?? 0;
   for (const l of lines) for (const v of l.values) if (v > top) top = v;
   const step = (times ? niceTime : nice)(top / 3);
   top = Math.max(step, Math.ceil(top / step - 1e-9) * step);
-  const x = (ms) => LEFT + (Math.max(0, ms - from) / HOUR) * (W - LEFT - RIGHT);
+  const x = (ms) => LEFT + (Math.max(0, ms - from) / span) * (W - LEFT - RIGHT);
   const y = (v) => H - BELOW - (v / top) * (H - BELOW - TOP);
   const all = [];
   for (const d of shades) {
@@ -53,7 +54,8 @@ export function draw(svg, label, at, lines, { level, shades = [], times = false 
   for (let v = 0; v <= top + step / 2; v += step) {
     all.push(s("line", { class: "grid", x1: LEFT, x2: W - RIGHT, y1: y(v), y2: y(v) }), s("text", { class: "tick", "text-anchor": "end", x: LEFT - 6, y: y(v) + 4 }, times ? watch(v) : format(v)));
   }
-  for (let ms = Math.ceil(from / 900e3) * 900e3; ms <= to; ms += 900e3) {
+  const every = niceTime(span / 4);
+  for (let ms = Math.ceil(from / every) * every; ms <= to; ms += every) {
     if (x(ms) > LEFT + 14 && x(ms) < W - 30) all.push(s("text", { class: "tick", "text-anchor": "middle", x: x(ms), y: H - 5 }, clock(ms)));
   }
   for (const l of lines) {
