@@ -142,6 +142,9 @@ func (s Settings) Validate() error {
 	if !intervalOK {
 		bad("interval is %v to %v, not %v", MinInterval, MaxInterval, s.Interval)
 	}
+	if intervalOK && s.Interval%time.Millisecond != 0 {
+		bad("interval is a whole number of milliseconds, not %v", s.Interval)
+	}
 	if rateOK && intervalOK && math.Ceil(s.PerBatch()) > MaxBatch {
 		bad("rate × interval is at most %d people a batch, not %v: take a shorter interval", MaxBatch, s.PerBatch())
 	}
@@ -155,6 +158,8 @@ func (s Settings) Validate() error {
 	}
 	if s.GrantTTL < MinGrantTTL || s.GrantTTL > MaxGrantTTL {
 		bad("grant TTL is %v to %v, not %v", MinGrantTTL, MaxGrantTTL, s.GrantTTL)
+	} else if s.GrantTTL%time.Millisecond != 0 {
+		bad("grant TTL is a whole number of milliseconds, not %v", s.GrantTTL)
 	}
 	if s.Reentry > Keep {
 		bad("re-entry rule is back or keep")

@@ -38,7 +38,10 @@ type Config struct {
 }
 
 // Service serves the operators' API. It holds no state and needs no stop: its requests end with the server's.
-type Service struct{ cfg Config }
+type Service struct {
+	cfg  Config
+	page []byte // the description, for people
+}
 
 // New checks cfg and makes a Service.
 func New(cfg Config) (*Service, error) {
@@ -54,7 +57,11 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Service{cfg}, nil
+	page, err := reference()
+	if err != nil {
+		return nil, err
+	}
+	return &Service{cfg, page}, nil
 }
 
 // Register adds the service's routes to e.
@@ -70,6 +77,9 @@ func (s *Service) Register(e *echo.Echo) {
 	e.POST("/admin/queues/:id/close", s.guarded(of(s.close)))
 	e.GET("/admin/queues/:id/changes", s.guarded(of(s.changes)))
 }
+
+// RegisterReference adds GET /docs, the description of the API as people read it.
+func (s *Service) RegisterReference(e *echo.Echo) { e.GET("/docs", s.reference) }
 
 // The limits of a request.
 const (

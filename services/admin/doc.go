@@ -11,6 +11,8 @@
 // the same request twice changes nothing the second time. An answer to a change comes when this process obeys it, or 2 s after it
 // was written; other processes obey it within those 2 s too.
 //
+// GET /docs shows the description to people (reference.go): a page of its own, without scripts.
+//
 // The description (openapi.json) also covers the waiting room's own addresses; a test compares it with what is served.
 //
 // When the brokers are away it shows what it knows, and a change is answered by 503, which says whether it may have been written. A

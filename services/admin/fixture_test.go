@@ -35,6 +35,7 @@ type fixture struct {
 	*catalogtest.World
 	t        *testing.T
 	e        *echo.Echo
+	service  *admin.Service
 	contract *admintest.Contract
 	handler  http.Handler // held against the description
 	live     map[queue.ID]*catalog.Live
@@ -52,6 +53,7 @@ func newFixtureFor(t *testing.T, timeout time.Duration) *fixture {
 	f.e, err = httpapi.New(httpapi.Config{}, zap.NewNop(), f.Registry)
 	require.NoError(t, err)
 	s.Register(f.e)
+	f.service = s
 	f.handler = f.contract.Wrap(f.e)
 	return f
 }

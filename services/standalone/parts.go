@@ -109,7 +109,7 @@ func (o *opening) Start(ctx context.Context) error {
 	for _, e := range o.catalog.All() {
 		ids = append(ids, e.ID)
 	}
-	return o.log.CheckProduction(ctx, ids...)
+	return errors.Join(o.log.CheckCatalogProduction(ctx), o.log.CheckProduction(ctx, ids...))
 }
 
 func (o *opening) Stop(context.Context) error { return nil }

@@ -357,7 +357,9 @@ func (proc *Process) private(cfg Config, p *parsed, editor *catalog.Editor, log 
 	}
 	s.Register(e)
 	mux := http.NewServeMux()
+	s.RegisterReference(e)
 	mux.Handle("/admin/", e)
+	mux.Handle("/docs", e)
 	if waiting != nil {
 		waiting.RegisterPreview(e)
 		mux.Handle("/queue/", e)
