@@ -11,6 +11,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+
+	"github.com/soonbeon/soonbeon/services/catalog"
 )
 
 func fresh(t *testing.T) *Service {
@@ -102,10 +104,10 @@ func TestLanguagesAreComplete(t *testing.T) {
 		"plot.":    {"waiting", "rate", "active", "waits", "behind"},
 		"fact.":    {"mode", "leader", "served", "seq", "entered", "moved", "admitted"},
 		"changes.": {"at", "who", "action", "what"},
-		"action.":  {"create", "adopt", "set", "pause", "resume", "close", "delete"},
-		"state.":   {"open", "not_open", "paused", "closed", "ended", "deleting"},
-		"why.":     {"empty", "paced", "full", "paused", "closed", "not_open", "not_leading", "behind", "view_away", "fenced"},
-		"reason.":  {"closed", "sold_out"},
+		"action.": {catalog.ActionCreate, catalog.ActionAdopt, catalog.ActionSet, catalog.ActionPause, catalog.ActionResume, catalog.ActionClose,
+			catalog.ActionDelete, catalog.ActionGone},
+		"why.":    {"empty", "paced", "full", "paused", "closed", "not_open", "not_leading", "behind", "view_away", "fenced"},
+		"reason.": {"closed", "sold_out"},
 		"error.": {"credential_missing", "credential_forbidden", "queue_changed", "queue_unknown", "queue_deleting", "settings_invalid",
 			"log_unavailable", "overloaded"},
 		"rate.": {"rate"}, "pause.": {"message"}, "resume.": {"message"}, "soldout.": {"name"},
@@ -113,6 +115,9 @@ func TestLanguagesAreComplete(t *testing.T) {
 		for _, n := range names {
 			used[prefix+n] = true
 		}
+	}
+	for _, state := range catalog.States() {
+		used["state."+string(state)] = true
 	}
 	for _, action := range []string{"rate", "pause", "resume", "close", "soldout"} {
 		for _, n := range []string{"button", "ask", "yes", "done"} {
