@@ -98,6 +98,7 @@ func sections() []section {
 func makeDashboard(t *testing.T) []byte {
 	t.Helper()
 	source := common.DataSourceRef{Type: cog.ToPtr("prometheus"), Uid: cog.ToPtr("${datasource}")}
+	//lint:ignore SA1019 the classic format is the one that Grafana's import and its provisioning take, old and new
 	b := dashboard.NewDashboardBuilder("soonbeon").Uid("soonbeon").Tags([]string{"soonbeon"}).Refresh("5s").Time("now-1h", "now").
 		Description("The waiting room: who waits, what people are told, and what is wrong. Alerts: docs/prometheus/alerts.yml.").
 		Tooltip(dashboard.DashboardCursorSyncCrosshair).
@@ -168,6 +169,7 @@ func TestDashboard(t *testing.T) {
 
 // schemaProblems is what Grafana's own types don't know of in a dashboard.
 func schemaProblems(text []byte) cog.BuildErrors {
+	//lint:ignore SA1019 the classic format is the one that Grafana's import and its provisioning take, old and new
 	var d dashboard.Dashboard
 	if err := d.UnmarshalJSONStrict(text); err != nil {
 		if errs := cog.MakeBuildErrors("dashboard", err); len(errs) > 0 { // none is an error, too

@@ -288,7 +288,7 @@ func (f *fleet) read(c net.Conn, p person, first chan error) {
 			if begun {
 				f.token(p, data, arrived)
 			}
-			begun = f.begin(begun, first)
+			f.begin(begun, first)
 			_ = c.Close() // as browsers do that have what they waited for
 			return
 		}
