@@ -21,8 +21,8 @@ import (
 
 // Config of a Service.
 type Config struct {
-	// Find is a queue, with what its operators say of it at the moment; false where there is none, or none any more. It is
-	// called for each request, from many goroutines.
+	// Find is a queue, with what its operators say of it at the moment; false where there is none, or none any more. A queue that
+	// was made a moment ago may be nil beside its entry. It is called for each request, from many goroutines.
 	Find func(queue.ID) (*Queue, *queue.Entry, bool)
 	Keys *pass.Keys
 	Rand func() float64   // uniform in [0, 1); default math/rand
@@ -65,6 +65,9 @@ func (s *Service) find(r *http.Request) (*Queue, *queue.Entry, error) {
 	q, e, ok := s.cfg.Find(id)
 	if !ok {
 		return nil, nil, httpapi.Problemf(httpapi.QueueUnknown, "there is no queue %s", id)
+	}
+	if q == nil { // made a moment ago: that it can't be told of yet is not that it is none
+		return nil, nil, httpapi.Problemf(httpapi.ViewUnavailable, "the queue was made a moment ago, and is not read here yet; ask again").After(time.Second)
 	}
 	return q, e, nil
 }

@@ -45,6 +45,9 @@ func newFixture(t testing.TB) *fixture {
 	f.service, err = New(Config{Keys: keys, Find: func(id queue.ID) (*Queue, *queue.Entry, bool) {
 		e := *f.entry
 		e.ID = id
+		if id == "young" {
+			return nil, &e, true
+		}
 		return q, &e, id == "main" || id == "other"
 	},
 		Rand: func() float64 { return 0.5 }, Now: func() time.Time { return f.now }}, reg)
@@ -375,4 +378,13 @@ func FuzzPositionQuery(f *testing.F) {
 			t.Errorf("got %d %s", a.http, a.Code)
 		}
 	})
+}
+
+// A queue that was made a moment ago, and is not read here yet, is not told to be none.
+func TestAQueueThatIsNotReadYetIsNotUnknown(t *testing.T) {
+	f := newFixture(t)
+	r := f.get(t, "queue=young", bearer(f.receipt(t, "young")))
+	require.Equal(t, http.StatusServiceUnavailable, r.http)
+	require.Equal(t, "view_unavailable", r.Code)
+	require.NotEmpty(t, r.header.Get("Retry-After"))
 }

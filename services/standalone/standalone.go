@@ -233,17 +233,19 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 // find is a queue as the position service asks for it.
 func (proc *Process) find(id queue.ID) (*position.Queue, *queue.Entry, bool) {
 	e, ok := proc.catalog.Get(id)
-	one := proc.lines.get(id)
-	if !ok || one == nil || one.made != e.Made {
+	if !ok {
 		return nil, nil, false
 	}
-	return &one.queue, e, true
+	if one := proc.lines.get(id); one != nil && one.made == e.Made {
+		return &one.queue, e, true
+	}
+	return nil, e, true
 }
 
 // reading is a queue's reading and the version of its entry, as event streams ask for it.
 func (proc *Process) reading(id queue.ID) (events.Reading, int64, bool) {
 	q, e, ok := proc.find(id)
-	if !ok {
+	if !ok || q == nil {
 		return nil, 0, false
 	}
 	return q.Reading, e.Version, true
