@@ -232,7 +232,10 @@ func TestTwoProjectorsAtOnce(t *testing.T) {
 		require.NoError(t, err)
 		s.Set([]queue.ID{main})
 		s.assigned(t.Context(), main)
-		t.Cleanup(func() { s.lost(main) })
+		t.Cleanup(func() {
+			s.lost(main)
+			f.stop(s)
+		})
 		all = append(all, s)
 	}
 	for i := range 30 {

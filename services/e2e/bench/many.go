@@ -302,5 +302,5 @@ func (m *manyRun) commands(ctx context.Context) (int64, error) {
 			return strconv.ParseInt(n, 10, 64)
 		}
 	}
-	return 0, errors.New("Redis does not tell how many commands it did")
+	return 0, errors.New("no total_commands_processed in what Redis tells of itself")
 }
