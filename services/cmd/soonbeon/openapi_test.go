@@ -22,6 +22,7 @@ import (
 	"github.com/soonbeon/soonbeon/services/admin/admintest"
 	"github.com/soonbeon/soonbeon/services/enter"
 	"github.com/soonbeon/soonbeon/services/events"
+	"github.com/soonbeon/soonbeon/services/page"
 	"github.com/soonbeon/soonbeon/services/position"
 	"github.com/soonbeon/soonbeon/services/standalone"
 )
@@ -29,11 +30,14 @@ import (
 // Every route that a service of ours registers is described, and nothing else is.
 func TestEveryRouteIsDescribed(t *testing.T) {
 	e := echo.New()
-	for _, s := range []interface{ Register(*echo.Echo) }{new(enter.Service), new(position.Service), new(events.Service), new(admin.Service)} {
+	for _, s := range []interface{ Register(*echo.Echo) }{new(enter.Service), new(position.Service), new(events.Service), new(admin.Service), new(page.Service)} {
 		s.Register(e)
 	}
 	var served []string
 	for _, r := range e.Routes() {
+		if r.Path == "/queue/wait" || strings.HasPrefix(r.Path, "/queue/page/") {
+			continue // pages for people
+		}
 		served = append(served, r.Method+" "+strings.ReplaceAll(r.Path, ":id", "{id}"))
 	}
 	require.ElementsMatch(t, admintest.Load(t).Operations(), served)
@@ -138,6 +142,8 @@ func TestPublicAnswersAreAsDescribed(t *testing.T) {
 	position := d.until("lots", waits, "waiting")
 	require.NotContains(t, position, "position", "nobody can know before the draw")
 	require.Equal(t, "soon", position["message"])
+	info := d.ask(200, "GET", "/queue/info?queue=main", "", "")
+	require.Equal(t, "open", info["state"])
 	d.ask(200, "GET", "/queue/draw?queue=lots", "", "")
 	d.ask(404, "GET", "/queue/draw?queue=main", "", "")
 	d.queue("set", "lots", "--opens-at="+time.Now().Add(time.Second).UTC().Format(time.RFC3339), "--rate=0.001", "--conservative-rate=0.001")
