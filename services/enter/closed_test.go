@@ -29,7 +29,11 @@ func TestClosed(t *testing.T) {
 	refuse("sold_out", bearer("x.y.z"))
 	require.Equal(t, 200, f.do(t, enterPath, intoMain, bearer(f.entry(t, "main", "v", time.Minute))).http)
 
-	e.Closed, e.Why = false, ""
+	require.Contains(t, f.do(t, enterPath, intoMain).Detail, "has not lost the place", "who waits is let through")
+	e.Ending = true
+	require.Contains(t, f.do(t, enterPath, intoMain).Detail, "its line is over", "and not where the line was ended")
+
+	e.Closed, e.Ending, e.Why = false, false, ""
 	e.Settings.ClosesAtMs = noon.UnixMilli()
 	refuse("closed")
 	e.Settings.ClosesAtMs++
@@ -38,7 +42,7 @@ func TestClosed(t *testing.T) {
 
 	e.Closed, e.Why = true, "maintenance"
 	require.Equal(t, 200, f.do(t, leavePath, intoMain, bearer(first.Receipt)).http)
-	require.Equal(t, 5.0, f.counted(t, "enter", "closed"))
+	require.Equal(t, 7.0, f.counted(t, "enter", "closed"))
 }
 
 // Before the opening people enter as at any time.

@@ -80,7 +80,11 @@ func (s *Service) enter(c echo.Context) error {
 	// as well, and loses nothing by it: its sender holds a place, or never did.
 	if takes, why := e.TakesEntries(s.cfg.Now().UnixMilli()); !takes {
 		s.metrics.count(opEnter, resultClosed)
-		return httpapi.Problemf(httpapi.QueueClosed, "queue %s takes nobody in any more; who waits in it has not lost the place by this", e.ID).With("reason", why)
+		others := "who waits in it has not lost the place by this"
+		if e.Closed && e.Ending {
+			others = "its line is over"
+		}
+		return httpapi.Problemf(httpapi.QueueClosed, "queue %s takes nobody in any more; %s", e.ID, others).With("reason", why)
 	}
 	if err != nil {
 		return s.refused(opEnter, err)
