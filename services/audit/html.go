@@ -39,7 +39,7 @@ func (p Page) Write(w io.Writer) error {
 		p.Title = "Audit of queue " + string(p.Report.Queue)
 	}
 	t, err := template.New("report").Funcs(template.FuncMap{
-		"style": plot.Style, "duration": duration, "thousands": thousands, "clock": clock,
+		"style": plot.Style, "duration": duration, "thousands": plot.Thousands, "clock": clock,
 		"date": func(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04:05 UTC") },
 	}).Parse(page)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/soonbeon/soonbeon/pkg/queue"
+	"github.com/soonbeon/soonbeon/services/plot"
 )
 
 // Report is what an audit found. Its JSON form has the fields below and "ok". Times are Unix milliseconds by the brokers'
@@ -267,7 +268,7 @@ func (r *Report) Wrongs() string {
 	var titles []string
 	for _, f := range r.Findings {
 		if f.Wrong {
-			titles = append(titles, fmt.Sprintf("%s (%s)", f.Title, thousands(f.Count)))
+			titles = append(titles, fmt.Sprintf("%s (%s)", f.Title, plot.Thousands(f.Count)))
 		}
 	}
 	return strings.Join(titles, "; ")

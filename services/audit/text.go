@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/soonbeon/soonbeon/services/plot"
 )
 
 // Text is the report for people: a line for each thing that they want to know, what was found, and the verdict last.
@@ -28,12 +30,12 @@ func (f *Finding) text() string {
 	if f.Wrong {
 		word = "WRONG"
 	}
-	fmt.Fprintf(&b, "%-11s %s: %s\n", word, f.Title, thousands(f.Count))
+	fmt.Fprintf(&b, "%-11s %s: %s\n", word, f.Title, plot.Thousands(f.Count))
 	for _, e := range f.First() {
 		fmt.Fprintf(&b, "            %s\n", e)
 	}
 	if more := f.Count - int64(len(f.First())); more > 0 && len(f.First()) > 1 {
-		fmt.Fprintf(&b, "            and %s more\n", thousands(more))
+		fmt.Fprintf(&b, "            and %s more\n", plot.Thousands(more))
 	}
 	fmt.Fprintf(&b, "  it means  %s\n  what to do  %s\n", f.Means, f.Do)
 	return b.String()
@@ -86,7 +88,7 @@ func (r *Report) Summary() string {
 		order = "order BROKEN"
 	}
 	return fmt.Sprintf("%s accepted · %s admitted · %s lost · %s twice · %s · at most %s in any second",
-		thousands(r.Accepted), thousands(r.Admitted), thousands(r.Lost), thousands(r.Twice), order, thousands(r.Rate.HighestSecond))
+		plot.Thousands(r.Accepted), plot.Thousands(r.Admitted), plot.Thousands(r.Lost), plot.Thousands(r.Twice), order, plot.Thousands(r.Rate.HighestSecond))
 }
 
 // Row is one line of a report.
@@ -98,7 +100,7 @@ func (r *Report) rows() []Row {
 	add := func(name, value, what string, a ...any) {
 		rows = append(rows, Row{name, value, fmt.Sprintf(what, a...)})
 	}
-	n := thousands
+	n := plot.Thousands
 
 	if r.Records == 0 {
 		add("log", string(r.Queue), "holds no record")
@@ -159,7 +161,7 @@ func (r *Report) rows() []Row {
 // dayRows are what the operators did: the draw, the ends of the line, the capacity; and the ticket that was asked for.
 func (r *Report) dayRows() []Row {
 	var rows []Row
-	n := thousands
+	n := plot.Thousands
 	if d := r.Draw; d != nil {
 		held := "no commitment to compare it with: give --commitment"
 		if d.CommitmentOK != nil {
@@ -208,10 +210,10 @@ func (r *Report) rateRows() []Row {
 		}
 		judged := "not judged: give --rate"
 		if r.Rate.Limit > 0 {
-			judged = fmt.Sprintf("at most %s are let in at %v/s", thousands(r.Rate.Limit), r.Rate.Expected)
+			judged = fmt.Sprintf("at most %s are let in at %v/s", plot.Thousands(r.Rate.Limit), r.Rate.Expected)
 		}
 		rows = append(rows, Row{"rate", mean, fmt.Sprintf("highest second: %s, from %s (%s); the largest batch %s",
-			thousands(r.Rate.HighestSecond), clock(r.Rate.HighestAtMs), judged, thousands(r.Rate.LargestBatch))})
+			plot.Thousands(r.Rate.HighestSecond), clock(r.Rate.HighestAtMs), judged, plot.Thousands(r.Rate.LargestBatch))})
 	}
 	p := r.LongestPause
 	switch {
@@ -233,7 +235,7 @@ func (r *Report) leaderRows() []Row {
 	for _, c := range r.Claims {
 		issuers[c.Issuer]++
 	}
-	rows := []Row{{"leaders", thousands(int64(len(issuers))), plural(int64(len(r.Claims)), "claim") + by(issuers)}}
+	rows := []Row{{"leaders", plot.Thousands(int64(len(issuers))), plural(int64(len(r.Claims)), "claim") + by(issuers)}}
 	if len(r.Outages) == 0 {
 		what := "Redis was never missed"
 		if len(r.Claims) == 0 || r.Claims[0].Mode == "direct" {
@@ -255,7 +257,7 @@ func (r *Report) leaderRows() []Row {
 			until = "still direct at the end"
 		}
 		rows = append(rows, Row{name, duration(o.ToMs - o.FromMs), fmt.Sprintf("direct from %s %s; %s let in, longest pause %s, highest second %s",
-			clock(o.FromMs), until, thousands(o.Admitted), duration(o.LongestPauseMs), thousands(o.HighestSecond))})
+			clock(o.FromMs), until, plot.Thousands(o.Admitted), duration(o.LongestPauseMs), plot.Thousands(o.HighestSecond))})
 	}
 	return rows
 }
@@ -265,15 +267,15 @@ func (r *Report) redisRow() []Row {
 	if d == nil {
 		return nil
 	}
-	compared := fmt.Sprintf("%s who wait compared one by one", thousands(d.Compared))
+	compared := fmt.Sprintf("%s who wait compared one by one", plot.Thousands(d.Compared))
 	if d.Exact {
 		compared += ", digest " + d.Digest
 	} else {
 		compared += ", while it moved"
 	}
-	at := fmt.Sprintf("at ticket %s", thousands(int64(d.Seq)))
+	at := fmt.Sprintf("at ticket %s", plot.Thousands(int64(d.Seq)))
 	if d.Behind > 0 {
-		at += fmt.Sprintf(", %s behind after %s", thousands(d.Behind), duration(d.WaitedMs))
+		at += fmt.Sprintf(", %s behind after %s", plot.Thousands(d.Behind), duration(d.WaitedMs))
 	}
 	switch {
 	case r.Find(RedisAway) != nil, r.Find(RedisAhead) != nil, r.Find(RedisOtherTopic) != nil:
@@ -330,18 +332,5 @@ func plural(n int64, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
-	return thousands(n) + " " + what + "s"
-}
-
-// thousands prints 20000 as 20,000.
-func thousands(n int64) string {
-	s := fmt.Sprint(n)
-	sign := ""
-	if n < 0 {
-		sign, s = "-", s[1:]
-	}
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return sign + s
+	return plot.Thousands(n) + " " + what + "s"
 }

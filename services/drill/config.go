@@ -8,6 +8,7 @@ import (
 
 	"github.com/soonbeon/soonbeon/pkg/queue"
 	"github.com/soonbeon/soonbeon/services/load"
+	"github.com/soonbeon/soonbeon/services/plot"
 	"github.com/soonbeon/soonbeon/services/standalone"
 )
 
@@ -137,7 +138,7 @@ func (c Config) Validate() error {
 		bad("--mend-at is before the --timeout of %v, not %v", c.Timeout, c.MendAt)
 	}
 	if c.Pollers < 1 || c.Pollers > MaxPollers {
-		bad("--pollers is 1 to %s, not %d", thousands(MaxPollers), c.Pollers)
+		bad("--pollers is 1 to %s, not %d", plot.Thousands(MaxPollers), c.Pollers)
 	}
 	if c.PollEvery < MinPollEvery || c.PollEvery > MaxPollEvery {
 		bad("--poll-every is %v to %v, not %v", MinPollEvery, MaxPollEvery, c.PollEvery)

@@ -17,6 +17,7 @@ import (
 	"github.com/soonbeon/soonbeon/pkg/redisline"
 	"github.com/soonbeon/soonbeon/services/audit"
 	"github.com/soonbeon/soonbeon/services/load"
+	"github.com/soonbeon/soonbeon/services/plot"
 )
 
 var (
@@ -158,7 +159,7 @@ func (r *run) playOut(parent context.Context) error {
 	if r.cfg.Rate > 0 {
 		arriving = fmt.Sprintf("%g a second", r.cfg.Rate)
 	}
-	r.say(r.start, "%s visitors entering, %s; %s pollers ask every %v", thousands(int64(r.cfg.Visitors)), arriving, thousands(int64(r.cfg.Pollers)), r.cfg.PollEvery)
+	r.say(r.start, "%s visitors entering, %s; %s pollers ask every %v", plot.Thousands(int64(r.cfg.Visitors)), arriving, plot.Thousands(int64(r.cfg.Pollers)), r.cfg.PollEvery)
 	var working sync.WaitGroup
 	working.Go(func() {
 		rep, err := load.Run(ctx, r.cfg.crowd(r.sys.target, r.sys.keys), io.Discard)

@@ -24,7 +24,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 		return errors.New("there is no page without an audit")
 	}
 	t, err := template.New("drill").Funcs(template.FuncMap{
-		"stamp": stamp, "seconds": seconds, "thousands": thousands, "ms": ms,
+		"stamp": stamp, "seconds": seconds, "thousands": plot.Thousands, "ms": ms,
 		"since": func(ms *int64) string {
 			if ms == nil {
 				return "not seen"

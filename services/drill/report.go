@@ -10,6 +10,7 @@ import (
 
 	"github.com/soonbeon/soonbeon/services/audit"
 	"github.com/soonbeon/soonbeon/services/load"
+	"github.com/soonbeon/soonbeon/services/plot"
 )
 
 // Report is what a drill found out. Its JSON form has the fields below, "ok" and "exitCode".
@@ -76,14 +77,14 @@ func (r *run) report() *Report {
 	wrong := func(format string, a ...any) { rep.Wrong = append(rep.Wrong, fmt.Sprintf(format, a...)) }
 
 	for _, b := range rep.Pollers.Broken {
-		wrong("pollers: %s, %s times; first: %s", strings.ReplaceAll(b.Invariant, "_", " "), thousands(b.Count), b.First)
+		wrong("pollers: %s, %s times; first: %s", strings.ReplaceAll(b.Invariant, "_", " "), plot.Thousands(b.Count), b.First)
 	}
 	if n := rep.Pollers.Unexpected; n > 0 {
-		wrong("pollers met %s errors that no document names: %s", thousands(n), kinds(rep.Pollers.Errors))
+		wrong("pollers met %s errors that no document names: %s", plot.Thousands(n), kinds(rep.Pollers.Errors))
 	}
 	if c := rep.Crowd; c != nil {
 		for _, b := range c.Broken {
-			wrong("the crowd: %s, %s times; first: %s", strings.ReplaceAll(b.Invariant, "_", " "), thousands(b.Count), b.First)
+			wrong("the crowd: %s, %s times; first: %s", strings.ReplaceAll(b.Invariant, "_", " "), plot.Thousands(b.Count), b.First)
 		}
 	}
 	switch {
@@ -111,7 +112,7 @@ func (r *run) report() *Report {
 func kinds(errors []load.ErrorCount) string {
 	var out []string
 	for _, e := range errors[:min(len(errors), 3)] {
-		out = append(out, fmt.Sprintf("%s: %s (%s)", e.Step, e.Kind, thousands(e.Count)))
+		out = append(out, fmt.Sprintf("%s: %s (%s)", e.Step, e.Kind, plot.Thousands(e.Count)))
 	}
 	return strings.Join(out, ", ")
 }
@@ -125,7 +126,7 @@ func (r *Report) judge(a *audit.Report, inLog int64) {
 	}
 	if acknowledged := r.Pollers.Came + r.accepted(); inLog < acknowledged {
 		r.Wrong = append(r.Wrong, fmt.Sprintf("%s entries were acknowledged, and %s were written to the log since the drill began: is it the target's log?",
-			thousands(acknowledged), thousands(inLog)))
+			plot.Thousands(acknowledged), plot.Thousands(inLog)))
 	}
 }
 
@@ -147,22 +148,22 @@ func (r *Report) Text() string {
 		row("audit", "%s", r.Audit.Summary())
 	}
 	for _, o := range r.outages() {
-		row("outage", "%s without Redis: %s let in, %s a second; longest pause %s, at most %s in any second", seconds(o.Took()), thousands(o.Admitted),
-			perSecond(o.Admitted, o.Took()), seconds(o.LongestPauseMs), thousands(o.HighestSecond))
+		row("outage", "%s without Redis: %s let in, %s a second; longest pause %s, at most %s in any second", seconds(o.Took()), plot.Thousands(o.Admitted),
+			perSecond(o.Admitted, o.Took()), seconds(o.LongestPauseMs), plot.Thousands(o.HighestSecond))
 	}
 	p := r.Pollers
 	errors := "no error"
 	if len(p.Errors) > 0 {
-		errors = fmt.Sprintf("%s of %s saw an error (%s)", thousands(p.SawError), thousands(p.Pollers), kinds(p.Errors))
+		errors = fmt.Sprintf("%s of %s saw an error (%s)", plot.Thousands(p.SawError), plot.Thousands(p.Pollers), kinds(p.Errors))
 	}
-	row("pollers", "%s answers, %s of them approximate; %s; in the outage p50 %s  p99 %s  max %s", thousands(p.Polls), thousands(p.Approximate), errors,
+	row("pollers", "%s answers, %s of them approximate; %s; in the outage p50 %s  p99 %s  max %s", plot.Thousands(p.Polls), plot.Thousands(p.Approximate), errors,
 		ms(p.Outage.P50), ms(p.Outage.P99), ms(p.Outage.Max))
 	if c := r.Crowd; c != nil {
 		order := "order kept"
 		if !c.Order.Kept {
 			order = "order BROKEN"
 		}
-		row("crowd", "%s of %s in, %s, in the highest second %s; errors %s", thousands(c.Admitted), thousands(c.Visitors), order, thousands(int64(c.Rate.HighestSecond)), none(c.Errors))
+		row("crowd", "%s of %s in, %s, in the highest second %s; errors %s", plot.Thousands(c.Admitted), plot.Thousands(c.Visitors), order, plot.Thousands(int64(c.Rate.HighestSecond)), none(c.Errors))
 	}
 	for _, w := range r.Wrong {
 		row("WRONG", "%s", w)
@@ -191,7 +192,7 @@ func perSecond(n, ms int64) string {
 	if ms <= 0 {
 		return "?"
 	}
-	return thousands(int64(float64(n)*1000/float64(ms) + 0.5))
+	return plot.Thousands(int64(float64(n)*1000/float64(ms) + 0.5))
 }
 
 func none(errors []load.ErrorCount) string {

@@ -3,11 +3,11 @@ package drill
 import (
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/soonbeon/soonbeon/pkg/queue"
+	"github.com/soonbeon/soonbeon/services/plot"
 )
 
 // Event is one line of the timeline: what was done, or seen.
@@ -228,11 +228,11 @@ func (t *timeline) judgePrecision(now time.Time) {
 			again = " again"
 		}
 		t.sayLocked(at, "positions approximate%s (%s after %s); %s of %s pollers saw an error", again, seconds(ms), what,
-			thousands(int64(len(t.failed))), thousands(int64(t.pollers)))
+			plot.Thousands(int64(len(t.failed))), plot.Thousands(int64(t.pollers)))
 		return
 	}
 	t.seen.ExactAfterMs = &ms
-	t.sayLocked(at, "line exact again (%s after %s); %s people in line", seconds(ms), what, thousands(t.inLine))
+	t.sayLocked(at, "line exact again (%s after %s); %s people in line", seconds(ms), what, plot.Thousands(t.inLine))
 }
 
 // record takes the log's next record, met now.
@@ -294,7 +294,7 @@ func (t *timeline) claim(now time.Time, rec *queue.Record) {
 
 // tellTurn tells how the leader's switch went.
 func (t *timeline) tellTurn() {
-	how := fmt.Sprintf("longest pause %s, no second above %s", seconds(t.seen.LongestPauseMs), thousands(t.seen.HighestSecond))
+	how := fmt.Sprintf("longest pause %s, no second above %s", seconds(t.seen.LongestPauseMs), plot.Thousands(t.seen.HighestSecond))
 	if !t.turn.admitted {
 		how = "nobody was let in since"
 	}
@@ -390,16 +390,3 @@ func stamp(ms int64) string {
 
 // seconds prints milliseconds as 1.1 s.
 func seconds(ms int64) string { return fmt.Sprintf("%.1f s", float64(ms)/1000) }
-
-// thousands prints 20000 as 20,000.
-func thousands(n int64) string {
-	digits := fmt.Sprint(n)
-	var b strings.Builder
-	for i, d := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 {
-			b.WriteByte(',')
-		}
-		b.WriteRune(d)
-	}
-	return b.String()
-}

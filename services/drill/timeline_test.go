@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/soonbeon/soonbeon/pkg/queue"
+	"github.com/soonbeon/soonbeon/services/plot"
 )
 
 // show drives a timeline by a clock of its own: 100 pollers who ask once a second, and a leader with a batch every 100 ms.
@@ -239,5 +240,5 @@ func TestTimelineTellsErrorsOfEachKindOnce(t *testing.T) {
 
 func TestStampsAndNumbers(t *testing.T) {
 	require.Equal(t, "00:00 05:02 1:05:02", fmt.Sprint(stamp(999), " ", stamp(302_000), " ", stamp(3_902_000)))
-	require.Equal(t, "0 999 1,000 1,234,567", fmt.Sprint(thousands(0), " ", thousands(999), " ", thousands(1000), " ", thousands(1_234_567)))
+	require.Equal(t, "0 999 1,000 1,234,567", fmt.Sprint(plot.Thousands(0), " ", plot.Thousands(999), " ", plot.Thousands(1000), " ", plot.Thousands(1_234_567)))
 }

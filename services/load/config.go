@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/soonbeon/soonbeon/pkg/queue"
+	"github.com/soonbeon/soonbeon/services/plot"
 )
 
 // Config says who comes, where to, and what they expect. A zero field takes the default of its tag, except for the
@@ -113,12 +114,12 @@ func (c Config) Validate() error {
 		bad("--queue: %w", err)
 	}
 	if c.Visitors < 1 || c.Visitors > MaxVisitors {
-		bad("--visitors is 1 to %s, not %d", thousands(MaxVisitors), c.Visitors)
+		bad("--visitors is 1 to %s, not %d", plot.Thousands(MaxVisitors), c.Visitors)
 	}
 	if !(c.Rate >= 0) || math.IsInf(c.Rate, 0) {
 		bad("--rate is 0 or more people a second, not %v", c.Rate)
 	} else if c.Rate > 0 && float64(c.Visitors)/c.Rate > c.Timeout.Seconds() {
-		bad("--rate %v brings %s visitors in more than the --timeout of %v", c.Rate, thousands(int64(c.Visitors)), c.Timeout)
+		bad("--rate %v brings %s visitors in more than the --timeout of %v", c.Rate, plot.Thousands(int64(c.Visitors)), c.Timeout)
 	}
 	for _, f := range []struct {
 		name string
@@ -129,7 +130,7 @@ func (c Config) Validate() error {
 		}
 	}
 	if c.Connections < 1 || c.Connections > MaxConnections {
-		bad("--connections is 1 to %s, not %d", thousands(MaxConnections), c.Connections)
+		bad("--connections is 1 to %s, not %d", plot.Thousands(MaxConnections), c.Connections)
 	}
 	if c.Timeout < 0 || c.Timeout > MaxTimeout {
 		bad("--timeout is more than 0 and at most %v, not %v", MaxTimeout, c.Timeout)

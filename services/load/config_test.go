@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/soonbeon/soonbeon/services/plot"
 )
 
 func TestFlags(t *testing.T) {
@@ -145,7 +147,7 @@ func TestKindsOfFailure(t *testing.T) {
 
 func TestNumbers(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000", -999: "-999"} {
-		if got := thousands(n); got != want {
+		if got := plot.Thousands(n); got != want {
 			t.Errorf("%d: %s", n, got)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/soonbeon/soonbeon/pkg/queue"
+	"github.com/soonbeon/soonbeon/services/plot"
 )
 
 // day is what the operators of a room do, and how it breaks what it promised then.
@@ -172,7 +173,7 @@ func TestALineThatEndsIsToldApart(t *testing.T) {
 		if len(rep.EndedBy) != 1 || rep.EndedBy["sold_out"] != rep.Ended {
 			t.Errorf("%v", rep.EndedBy)
 		}
-		for _, want := range []string{"told that the line is over: sold_out", "came when it was closed", "got in; " + thousands(rep.Ended) + " were told that it is over"} {
+		for _, want := range []string{"told that the line is over: sold_out", "came when it was closed", "got in; " + plot.Thousands(rep.Ended) + " were told that it is over"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("lacks %q:\n%s", want, out)
 			}

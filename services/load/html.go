@@ -30,7 +30,7 @@ type told struct{ Name, Value, What string }
 // WriteHTML writes the report as one page that needs nothing else: no script, no style, no picture from elsewhere. It is well-formed XML too.
 func (r *Report) WriteHTML(w io.Writer) error {
 	t, err := template.New("load").Funcs(template.FuncMap{
-		"style": plot.Style, "thousands": thousands,
+		"style": plot.Style, "thousands": plot.Thousands,
 		"words": func(s string) string { return strings.ReplaceAll(s, "_", " ") },
 		"times": times,
 	}).Parse(page)

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/soonbeon/soonbeon/services/plot"
 )
 
 const (
@@ -114,14 +116,14 @@ const barWidth = 20
 // lines are the two of a terminal: who comes, and who waits.
 func (v view) lines() (enter, wait string) {
 	// Numbers are padded, so that nothing jumps to and fro between two drawings.
-	total := thousands(v.visitors)
-	count := fmt.Sprintf("%*s/%s", len(total), thousands(v.accepted), total)
+	total := plot.Thousands(v.visitors)
+	count := fmt.Sprintf("%*s/%s", len(total), plot.Thousands(v.accepted), total)
 	filled := int(v.accepted * barWidth / max(v.visitors, 1))
 	bar := strings.Repeat("█", filled) + strings.Repeat("░", barWidth-filled)
 	enter = fmt.Sprintf("%-10s %s  %s  %8s/s   p50 %s  p99 %s", "entering", count, bar,
-		thousands(int64(v.entering)), ms(v.latency.P50), ms(v.latency.P99))
+		plot.Thousands(int64(v.entering)), ms(v.latency.P50), ms(v.latency.P99))
 	wait = fmt.Sprintf("%-10s %*s  admitted %*s  %8s/s   %s elapsed%s%s", "waiting",
-		len(total), thousands(v.waiting()), len(total), thousands(v.admitted), thousands(int64(v.admitting+0.5)),
+		len(total), plot.Thousands(v.waiting()), len(total), plot.Thousands(v.admitted), plot.Thousands(int64(v.admitting+0.5)),
 		wholeSeconds(v.elapsed), v.left(), v.trouble())
 	return enter, wait
 }
@@ -130,8 +132,8 @@ func (v view) lines() (enter, wait string) {
 func (v view) line() string {
 	s := int64(v.elapsed / time.Second)
 	return fmt.Sprintf("%02d:%02d  entered %s/%s (%s/s)  waiting %s  admitted %s (%s/s)%s%s", s/60, s%60,
-		thousands(v.accepted), thousands(v.visitors), thousands(int64(v.entering)), thousands(v.waiting()),
-		thousands(v.admitted), thousands(int64(v.admitting+0.5)), v.left(), v.trouble())
+		plot.Thousands(v.accepted), plot.Thousands(v.visitors), plot.Thousands(int64(v.entering)), plot.Thousands(v.waiting()),
+		plot.Thousands(v.admitted), plot.Thousands(int64(v.admitting+0.5)), v.left(), v.trouble())
 }
 
 func (v view) waiting() int64 { return v.accepted - v.admitted - v.lost - v.ended }
@@ -148,10 +150,10 @@ func (v view) left() string {
 func (v view) trouble() string {
 	s := ""
 	if v.errors > 0 {
-		s += "  errors " + thousands(v.errors)
+		s += "  errors " + plot.Thousands(v.errors)
 	}
 	if v.broken > 0 {
-		s += "  BROKEN " + thousands(v.broken)
+		s += "  BROKEN " + plot.Thousands(v.broken)
 	}
 	return s
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/soonbeon/soonbeon/services/plot"
 )
 
 // Report is what a run found out. Its JSON form has the fields below and "ok".
@@ -187,9 +189,9 @@ func (r *Report) Text() string {
 	}
 	switch r.ExitCode() {
 	case ExitOK:
-		row("held", "everything", "that was promised to %s visitors, in %s", thousands(r.Visitors), duration(r.Elapsed))
+		row("held", "everything", "that was promised to %s visitors, in %s", plot.Thousands(r.Visitors), duration(r.Elapsed))
 	case ExitIncomplete:
-		row("incomplete", "", "nothing was seen broken, but only %s of %s got in%s", thousands(r.Admitted), thousands(r.Visitors), semicolon(r.sentAway()))
+		row("incomplete", "", "nothing was seen broken, but only %s of %s got in%s", plot.Thousands(r.Admitted), plot.Thousands(r.Visitors), semicolon(r.sentAway()))
 	}
 	return b.String()
 }
@@ -208,23 +210,23 @@ func (r *Report) tell(row func(name, value, what string, a ...any)) {
 	case r.Admitted == 0:
 		row("admitted", "0", "%s", r.stillWaiting())
 	case r.Verified:
-		row("admitted", thousands(r.Admitted), "every token verified%s", semicolon(r.stillWaiting()))
+		row("admitted", plot.Thousands(r.Admitted), "every token verified%s", semicolon(r.stillWaiting()))
 	default:
-		row("admitted", thousands(r.Admitted), "every token well-formed and live; not verified: no keys given%s", semicolon(r.stillWaiting()))
+		row("admitted", plot.Thousands(r.Admitted), "every token well-formed and live; not verified: no keys given%s", semicolon(r.stillWaiting()))
 	}
 	if r.Lost > 0 {
-		row("lost", thousands(r.Lost), "acknowledged, and will never get in")
+		row("lost", plot.Thousands(r.Lost), "acknowledged, and will never get in")
 	}
 	if r.Ended > 0 {
-		row("ended", thousands(r.Ended), "told that the line is over: %s", byReason(r.EndedBy))
+		row("ended", plot.Thousands(r.Ended), "told that the line is over: %s", byReason(r.EndedBy))
 	}
 	switch {
 	case r.Order.Compared < 2:
 		row("order", "unknown", "fewer than two admissions to compare")
 	case r.Order.Kept:
-		row("order", "kept", "no one passed anyone (%s compared)", thousands(int64(r.Order.Compared)))
+		row("order", "kept", "no one passed anyone (%s compared)", plot.Thousands(int64(r.Order.Compared)))
 	default:
-		row("order", "BROKEN", "%s of %s were passed; first: %s", thousands(int64(r.Order.Passed)), thousands(int64(r.Order.Compared)), r.Order.First)
+		row("order", "BROKEN", "%s of %s were passed; first: %s", plot.Thousands(int64(r.Order.Passed)), plot.Thousands(int64(r.Order.Compared)), r.Order.First)
 	}
 	if d := r.Draw; d != nil {
 		committed := "nobody looked for a commitment before it"
@@ -232,19 +234,19 @@ func (r *Report) tell(row func(name, value, what string, a ...any)) {
 			committed = "by the seed that was committed to"
 		}
 		held := map[bool]string{true: "kept", false: "BROKEN"}[d.Differs == 0]
-		row("draw", held, "%s numbers were told of tickets %d to %d (%s), seed %s", thousands(d.Checked), d.First, d.Last, committed, d.Seed)
+		row("draw", held, "%s numbers were told of tickets %d to %d (%s), seed %s", plot.Thousands(d.Checked), d.First, d.Last, committed, d.Seed)
 	}
 	r.rateRow(row)
-	row("enter", thousands(int64(math.Round(r.EnterPerSecond)))+"/s", "%s", percentiles(r.Enter))
+	row("enter", plot.Thousands(int64(math.Round(r.EnterPerSecond)))+"/s", "%s", percentiles(r.Enter))
 	if r.EnterIntended != nil {
 		row("", "", "from the time meant: %s", percentiles(*r.EnterIntended))
 	}
-	row("polls", thousands(r.Polls), "%s", r.asTold())
+	row("polls", plot.Thousands(r.Polls), "%s", r.asTold())
 	if r.Position.Count > 0 {
 		row("", "", "position %s", percentiles(r.Position))
 	}
 	if r.Approximate > 0 {
-		row("", "", "%s of them answered approximately", thousands(r.Approximate))
+		row("", "", "%s of them answered approximately", plot.Thousands(r.Approximate))
 	}
 	if len(r.Errors) == 0 {
 		row("errors", "none", "")
@@ -254,7 +256,7 @@ func (r *Report) tell(row func(name, value, what string, a ...any)) {
 		if i == 0 {
 			name = "errors"
 		}
-		row(name, thousands(e.Count), "%s: %s", e.Step, e.Kind)
+		row(name, plot.Thousands(e.Count), "%s: %s", e.Step, e.Kind)
 	}
 }
 
@@ -265,18 +267,18 @@ func (r *Report) acceptedRow(row func(string, string, string, ...any)) {
 		what string
 	}{{r.Closed, "came when it was closed"}, {r.Refused, "were refused"}, {r.Unknown, "got no acknowledgement"}} {
 		if m.n > 0 {
-			parts = append(parts, thousands(m.n)+" "+m.what)
+			parts = append(parts, plot.Thousands(m.n)+" "+m.what)
 		}
 	}
 	missing := strings.Join(parts, ", ")
 	switch {
 	case missing == "":
-		row("accepted", thousands(r.Accepted), "every one acknowledged by the log")
+		row("accepted", plot.Thousands(r.Accepted), "every one acknowledged by the log")
 	default:
-		row("accepted", thousands(r.Accepted), "of %s: %s", thousands(r.Visitors), missing)
+		row("accepted", plot.Thousands(r.Accepted), "of %s: %s", plot.Thousands(r.Visitors), missing)
 	}
 	if r.Refreshed > 0 {
-		row("", "", "%s of them entered a second time", thousands(r.Refreshed))
+		row("", "", "%s of them entered a second time", plot.Thousands(r.Refreshed))
 	}
 }
 
@@ -284,10 +286,10 @@ func (r *Report) acceptedRow(row func(string, string, string, ...any)) {
 func (r *Report) sentAway() string {
 	var parts []string
 	if r.Ended > 0 {
-		parts = append(parts, thousands(r.Ended)+" were told that it is over")
+		parts = append(parts, plot.Thousands(r.Ended)+" were told that it is over")
 	}
 	if r.Closed > 0 {
-		parts = append(parts, thousands(r.Closed)+" came when it was closed")
+		parts = append(parts, plot.Thousands(r.Closed)+" came when it was closed")
 	}
 	return strings.Join(parts, ", ")
 }
@@ -295,7 +297,7 @@ func (r *Report) sentAway() string {
 func byReason(counts map[string]int64) string {
 	var parts []string
 	for _, why := range slices.Sorted(maps.Keys(counts)) {
-		parts = append(parts, fmt.Sprintf("%s %s", why, thousands(counts[why])))
+		parts = append(parts, fmt.Sprintf("%s %s", why, plot.Thousands(counts[why])))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -304,7 +306,7 @@ func (r *Report) stillWaiting() string {
 	if r.Waiting == 0 {
 		return ""
 	}
-	return thousands(r.Waiting) + " still wait"
+	return plot.Thousands(r.Waiting) + " still wait"
 }
 
 func (r *Report) rateRow(row func(string, string, string, ...any)) {
@@ -317,10 +319,10 @@ func (r *Report) rateRow(row func(string, string, string, ...any)) {
 	}
 	expected := ""
 	if r.Rate.Expected > 0 {
-		expected = fmt.Sprintf(", expected at most %s", thousands(int64(r.Rate.Expected+float64(r.Rate.ExpectedBatch))))
+		expected = fmt.Sprintf(", expected at most %s", plot.Thousands(int64(r.Rate.Expected+float64(r.Rate.ExpectedBatch))))
 	}
-	row("rate", mean, "highest second: %s%s; %s batches, the largest %s", thousands(int64(r.Rate.HighestSecond)), expected,
-		thousands(int64(r.Rate.Batches)), thousands(int64(r.Rate.LargestBatch)))
+	row("rate", mean, "highest second: %s%s; %s batches, the largest %s", plot.Thousands(int64(r.Rate.HighestSecond)), expected,
+		plot.Thousands(int64(r.Rate.Batches)), plot.Thousands(int64(r.Rate.LargestBatch)))
 }
 
 // asTold says whether this program itself kept the times: where the machine is too slow for the crowd, its figures are
@@ -347,7 +349,7 @@ func times(n int64) string {
 	if n == 1 {
 		return "once"
 	}
-	return thousands(n) + " times"
+	return plot.Thousands(n) + " times"
 }
 
 // ms prints milliseconds with as many digits as mean something.
@@ -363,7 +365,7 @@ func ms(v float64) string {
 
 func perSecond(v float64) string {
 	if v >= 10_000 {
-		return thousands(int64(math.Round(v))) + "/s"
+		return plot.Thousands(int64(math.Round(v))) + "/s"
 	}
 	return fmt.Sprintf("%.1f/s", v)
 }
@@ -385,17 +387,4 @@ func wholeSeconds(d time.Duration) string {
 		return fmt.Sprintf("%dm%02ds", s/60, s%60)
 	}
 	return fmt.Sprintf("%dh%02dm", s/3600, s%3600/60)
-}
-
-// thousands prints 20000 as 20,000.
-func thousands(n int64) string {
-	s := fmt.Sprint(n)
-	sign := ""
-	if n < 0 {
-		sign, s = "-", s[1:]
-	}
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return sign + s
 }

@@ -61,7 +61,7 @@ const (
 func (p Plot) SVG() template.HTML {
 	format := p.Format
 	if format == nil {
-		format = func(v float64) string { return thousands(int64(math.Round(v))) }
+		format = func(v float64) string { return Thousands(int64(math.Round(v))) }
 	}
 	top := 0.0
 	for _, l := range p.Lines {
@@ -182,8 +182,8 @@ func timeTicks(fromMs, toMs int64) []Mark {
 	return out
 }
 
-// thousands prints 20000 as 20,000.
-func thousands(n int64) string {
+// Thousands prints 20000 as 20,000.
+func Thousands(n int64) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + "," + s[i:]

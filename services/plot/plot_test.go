@@ -34,7 +34,7 @@ func TestAPictureIsWellFormed(t *testing.T) {
 		require.NotContains(t, svg, "Inf")
 	}
 	require.Contains(t, string(Plot{Lines: []Line{{Points: []Point{{0, 1234567}}}}}.SVG()), "1,000,000")
-	require.Equal(t, "-1,234", thousands(-1234))
-	require.Equal(t, "-123", thousands(-123))
+	require.Equal(t, "-1,234", Thousands(-1234))
+	require.Equal(t, "-123", Thousands(-123))
 	require.True(t, strings.Contains(string(Style()), "prefers-color-scheme: dark"))
 }

@@ -113,9 +113,6 @@ func (r Roles) keepsLine(c *Config) bool { return r.Issuer || r.Position && len(
 // Embedded says that there is no Kafka: the log is in the data folder.
 func (c *Config) Embedded() bool { return len(c.Kafka) == 0 }
 
-// hasSecret says that the process has what the deployment's secret is made from.
-func (c *Config) hasSecret() bool { return c.Keys != "" || c.IDSecret != "" }
-
 // parsed is what a Config says, checked.
 type parsed struct {
 	ids       []queue.ID // named

@@ -108,3 +108,15 @@ func idSecret(given, keys string) ([]byte, error) {
 	last := keys[strings.LastIndexByte(keys, ',')+1:]
 	return hkdf.Key(sha256.New, []byte(strings.TrimSpace(last)), nil, "soonbeon visitor ids v1", 32)
 }
+
+// sealer hides and opens the seeds of draws with the deployment's secret; nil where the process was given nothing to make one from.
+func sealer(given, keys string) *pass.Sealer {
+	if given == "" && keys == "" {
+		return nil
+	}
+	secret, err := idSecret(given, keys)
+	if err != nil {
+		return nil
+	}
+	return pass.NewSealer(secret)
+}

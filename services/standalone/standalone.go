@@ -318,10 +318,7 @@ func (proc *Process) catalogue(cfg Config, p *parsed, log *linelog.Log, redis re
 	}
 	writer := log.NewCatalogWriter()
 	proc.opened = append(proc.opened, func() error { writer.Close(); return nil })
-	c := catalog.EditorConfig{}
-	if secret, err := idSecret(cfg.IDSecret, cfg.Keys); err == nil && cfg.hasSecret() {
-		c.Sealer = pass.NewSealer(secret)
-	}
+	c := catalog.EditorConfig{Sealer: sealer(cfg.IDSecret, cfg.Keys)}
 	if redis != nil {
 		c.Drop = func(ctx context.Context, id queue.ID) error { return redisline.New(redis, id).Drop(ctx) }
 	}
@@ -338,8 +335,8 @@ func (proc *Process) catalogue(cfg Config, p *parsed, log *linelog.Log, redis re
 
 // openSeed opens the seeds of draws, where the process has the secret.
 func openSeed(cfg Config) func(queue.ID, []byte) (queue.Seed, error) {
-	if secret, err := idSecret(cfg.IDSecret, cfg.Keys); err == nil && cfg.hasSecret() {
-		return pass.NewSealer(secret).Open
+	if s := sealer(cfg.IDSecret, cfg.Keys); s != nil {
+		return s.Open
 	}
 	return func(queue.ID, []byte) (queue.Seed, error) {
 		return queue.Seed{}, errors.New("this process has neither --keys nor --id-secret")

@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -293,14 +291,5 @@ func (m *manyRun) idle(ctx context.Context, s *side) (idle idling, err error) {
 
 // commands is how many Redis has done so far, the question included.
 func (m *manyRun) commands(ctx context.Context) (int64, error) {
-	info, err := m.rdb.Info(ctx, "stats").Result()
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(info) {
-		if n, ok := strings.CutPrefix(strings.TrimSpace(line), "total_commands_processed:"); ok {
-			return strconv.ParseInt(n, 10, 64)
-		}
-	}
-	return 0, errors.New("no total_commands_processed in what Redis tells of itself")
+	return m.info(ctx, "stats", "total_commands_processed")
 }

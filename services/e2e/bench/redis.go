@@ -93,7 +93,7 @@ func (b *bench) emptied(ctx context.Context, drop func(context.Context) error) e
 		return err
 	}
 	for ctx.Err() == nil {
-		pending, err := b.info(ctx, "lazyfree_pending_objects")
+		pending, err := b.info(ctx, "memory", "lazyfree_pending_objects")
 		if err != nil {
 			return err
 		}
@@ -105,11 +105,13 @@ func (b *bench) emptied(ctx context.Context, drop func(context.Context) error) e
 	return ctx.Err()
 }
 
-func (b *bench) usedMemory(ctx context.Context) (int64, error) { return b.info(ctx, "used_memory") }
+func (b *bench) usedMemory(ctx context.Context) (int64, error) {
+	return b.info(ctx, "memory", "used_memory")
+}
 
-// info is one number of INFO memory.
-func (b *bench) info(ctx context.Context, field string) (int64, error) {
-	text, err := b.rdb.Info(ctx, "memory").Result()
+// info is one number of a section of INFO.
+func (b *bench) info(ctx context.Context, section, field string) (int64, error) {
+	text, err := b.rdb.Info(ctx, section).Result()
 	if err != nil {
 		return 0, err
 	}
@@ -118,5 +120,5 @@ func (b *bench) info(ctx context.Context, field string) (int64, error) {
 			return strconv.ParseInt(strings.TrimSpace(value), 10, 64)
 		}
 	}
-	return 0, fmt.Errorf("INFO memory has no %s", field)
+	return 0, fmt.Errorf("INFO %s has no %s", section, field)
 }
