@@ -19,9 +19,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/soonbeon/soonbeon/pkg/lifecycle"
+	"github.com/soonbeon/soonbeon/pkg/linelog"
 	"github.com/soonbeon/soonbeon/pkg/pass"
 	"github.com/soonbeon/soonbeon/pkg/queue"
 	"github.com/soonbeon/soonbeon/services/standalone"
@@ -75,6 +77,11 @@ func streams(ctx context.Context, b *bench) (_ []result, err error) {
 	if err != nil {
 		return nil, err
 	}
+	// The same records by a bare consumer, at the same time: what the broker and the machine take by themselves.
+	bare, err := watchBare(ctx, brokers, cfg.Queues)
+	if err != nil {
+		return nil, err
+	}
 	var live [4]int64 // four times, at equal distances
 	var after time.Duration
 	for i := range live {
@@ -84,6 +91,10 @@ func streams(ctx context.Context, b *bench) (_ []result, err error) {
 		}
 	}
 	open := n - gone - len(f.late())
+	floor, err := bare()
+	if err != nil {
+		return nil, err
+	}
 	own, err := pushed99(ctx, cfg.Admin)
 	if err != nil {
 		return nil, err
@@ -96,7 +107,8 @@ func streams(ctx context.Context, b *bench) (_ []result, err error) {
 	rows := []result{
 		{what: thousands(n) + " event streams: from a token's record in the log to its stream, p99", kind: millisAtMost, need: 100,
 			value: float64(at(late, 0.99).Microseconds()) / 1000,
-			spread: fmt.Sprintf("%s tokens, p50 %v, slowest %v; within the process, from reading the record to having written the token, p99 at most %v; %s events a second; %.0f %% of one core", thousands(len(late)), at(late, 0.5).Round(time.Millisecond), late[len(late)-1].Round(time.Millisecond), own,
+			spread: fmt.Sprintf("%s tokens, p50 %v, slowest %v; a bare consumer had the same queues' records after: p50 %v, p99 %v, slowest %v; within the process, from reading the record to having written the token, p99 at most %v; %s events a second; %.0f %% of one core", thousands(len(late)), at(late, 0.5).Round(time.Millisecond), late[len(late)-1].Round(time.Millisecond),
+				at(floor, 0.5).Round(time.Millisecond), at(floor, 0.99).Round(time.Millisecond), floor[len(floor)-1].Round(time.Millisecond), own,
 				thousands(int(float64(f.events.Load())/watch.Seconds())), 100*(after-before).Seconds()/watch.Seconds())},
 		{what: "memory an event stream", kind: bytesEach, need: 64 << 10, value: float64(live[0]-none) / float64(n),
 			spread: fmt.Sprintf("what lives, with goroutines' stacks: %d MiB without streams, %d, %d, %d, %d MiB in the course of %v (%s are left); resident at the end: %d MiB",
@@ -129,6 +141,44 @@ func freeAddr() (string, error) {
 		return "", err
 	}
 	return l.Addr().String(), l.Close()
+}
+
+// watchBare reads queues with nothing but a client of Kafka, from now on. The function that it returns ends that, and returns how
+// long after the broker's time of each record it was there, in order.
+func watchBare(ctx context.Context, brokers, queues []string) (end func() ([]time.Duration, error), err error) {
+	ends := make(map[string]map[int32]kgo.Offset, len(queues))
+	for _, q := range queues {
+		ends[linelog.TopicOf(queue.ID(q))] = map[int32]kgo.Offset{0: kgo.NewOffset().AtEnd()}
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumePartitions(ends), kgo.FetchMaxWait(500*time.Millisecond))
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var times []time.Duration
+	var failed error
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for {
+			fetches := client.PollFetches(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			now := time.Now()
+			failed = errors.Join(failed, fetches.Err())
+			fetches.EachRecord(func(r *kgo.Record) { times = append(times, now.Sub(r.Timestamp)) })
+		}
+	})
+	return func() ([]time.Duration, error) {
+		cancel()
+		reading.Wait()
+		client.Close()
+		if failed == nil && len(times) == 0 {
+			failed = errors.New("a bare consumer read nothing")
+		}
+		slices.Sort(times)
+		return times, failed
+	}, nil
 }
 
 // pushed99 is the first limit of soonbeon_events_push_seconds that 99 of 100 tokens kept.
