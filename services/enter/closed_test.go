@@ -30,6 +30,9 @@ func TestClosed(t *testing.T) {
 	require.Equal(t, 200, f.do(t, enterPath, intoMain, bearer(f.entry(t, "main", "v", time.Minute))).http)
 
 	require.Contains(t, f.do(t, enterPath, intoMain).Detail, "has not lost the place", "who waits is let through")
+	require.NotContains(t, f.do(t, enterPath, intoMain).body, `"message"`)
+	e.Settings.Message = "A second date on Monday"
+	require.Contains(t, f.do(t, enterPath, intoMain).body, `"message":"A second date on Monday"`, "who comes late reads it too")
 	e.Ending = true
 	require.Contains(t, f.do(t, enterPath, intoMain).Detail, "its line is over", "and not where the line was ended")
 
@@ -42,7 +45,7 @@ func TestClosed(t *testing.T) {
 
 	e.Closed, e.Why = true, "maintenance"
 	require.Equal(t, 200, f.do(t, leavePath, intoMain, bearer(first.Receipt)).http)
-	require.Equal(t, 7.0, f.counted(t, "enter", "closed"))
+	require.Equal(t, 9.0, f.counted(t, "enter", "closed"))
 }
 
 // Before the opening people enter as at any time.

@@ -74,9 +74,9 @@ type Config struct {
 	// change gets two places.
 	IDSecret []byte
 
-	// Position estimates where the holder of a ticket stands, for the first retryAfterMs only. It must be fast. Default:
-	// the ticket, which is never below the position.
-	Position func(id queue.ID, ticket queue.Ticket) int64
+	// Position is where the holder of a ticket of this very queue stands at most: it is told to people, and rides in their
+	// receipts. It must be fast. Default: the ticket.
+	Position func(e *queue.Entry, ticket queue.Ticket) int64
 
 	// Trouble is why nothing may be written to a queue's log: it was trimmed, cut short, or made anew, and what an operator
 	// decides may put what is written now at risk. nil, or a nil answer: all is well.
@@ -114,7 +114,7 @@ func (c Config) withDefaults() (Config, error) {
 		bad("identity is anonymous or signed")
 	}
 	if c.Position == nil {
-		c.Position = func(_ queue.ID, ticket queue.Ticket) int64 { return int64(ticket) }
+		c.Position = func(_ *queue.Entry, ticket queue.Ticket) int64 { return int64(ticket) }
 	}
 	if c.Grant == nil {
 		c.Grant = func(queue.ID, queue.Visitor, time.Time) (queue.Grant, line.GrantState) {

@@ -14,7 +14,10 @@
 // Completing is the site's: it shows a credential of its own, and the entry token that it was shown. The record names the
 // admission, so asking again, or late, or for an admission that was followed by another, can free no other slot.
 //
-// A queue that takes nobody in is 410 with the reason, for retransmissions too. A token of an earlier queue of the same name is
+// The 202 says how the queue stands and a bound of the place, by the names of GET /queue/position, so that there is something to be
+// read before the first poll; the bound rides in the receipt. Before a draw there is none.
+//
+// A queue that takes nobody in is 410 with the reason and what its operators say, for retransmissions too. A token of an earlier queue of the same name is
 // refused as if it were forged.
 //
 // What it promises: a 2xx that accepts is sent only after the broker's acknowledgement, and nothing is written for a

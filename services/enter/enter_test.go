@@ -1,7 +1,9 @@
 package enter_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -30,7 +32,7 @@ func TestAccepted(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, a.Visitor, receipt.Visitor)
 	require.EqualValues(t, 1, receipt.Ticket)
-	require.Equal(t, queue.NoAhead, receipt.Ahead)
+	require.EqualValues(t, 0, receipt.Ahead, "what was told")
 	require.Equal(t, noon.UnixMilli(), receipt.IssuedMs)
 	c, err := http.ParseSetCookie(a.header.Get("Set-Cookie"))
 	require.NoError(t, err)
@@ -48,8 +50,8 @@ func TestWhenToAskFirst(t *testing.T) {
 	draw := 0.0
 	f := newFixture(t, func(c *enter.Config) {
 		c.Rand = func() float64 { return draw }
-		c.Position = func(id queue.ID, ticket queue.Ticket) int64 {
-			require.EqualValues(t, "main", id)
+		c.Position = func(e *queue.Entry, ticket queue.Ticket) int64 {
+			require.EqualValues(t, "main", e.ID)
 			return int64(ticket)*5_000 - 5_000
 		}
 	})
@@ -63,6 +65,46 @@ func TestWhenToAskFirst(t *testing.T) {
 	}
 	draw = 0.999999
 	require.InDelta(t, 11_000, f.accepted(t).RetryAfterMs, 2)
+}
+
+// Until the first poll the answer is all that somebody has: it says how the queue stands, and a bound of the place. What it tells rides
+// in the receipt.
+func TestWhatIsToldAtOnce(t *testing.T) {
+	most := int64(1207)
+	f := newFixture(t, func(c *enter.Config) { c.Position = func(*queue.Entry, queue.Ticket) int64 { return most } })
+	told := func() map[string]any {
+		var v map[string]any
+		require.NoError(t, json.Unmarshal([]byte(f.accepted(t).body), &v))
+		for _, name := range []string{"status", "queue", "visitor", "ticket", "receipt", "retryAfterMs"} {
+			require.Contains(t, v, name)
+			if name != "receipt" {
+				delete(v, name)
+			}
+		}
+		r, err := f.keys.VerifyReceipt(v["receipt"].(string), "main")
+		require.NoError(t, err)
+		v["receipt"] = float64(r.Ahead)
+		return v
+	}
+	e := f.queues["main"]
+	require.Equal(t, map[string]any{"position": 1207.0, "ahead": 1206.0, "precision": "approximate", "receipt": 1206.0}, told())
+	most = -3 // the reading is ahead of this very entry: it was admitted already
+	require.Equal(t, map[string]any{"position": 1.0, "ahead": 0.0, "precision": "approximate", "receipt": 0.0}, told())
+	most, e.Settings.Rounding = 1207, []queue.RoundStep{{Ahead: 10_000, To: 100}}
+	e.Paused, e.Settings.Message = true, "Back at \"five\""
+	require.Equal(t, map[string]any{"position": 1301.0, "ahead": 1300.0, "precision": "approximate", "receipt": 1300.0, "paused": true, "message": "Back at \"five\""}, told())
+	e.Paused, e.Settings.Message, e.Settings.Rounding = false, "", nil
+	e.Settings.OpensAtMs = noon.Add(90*time.Second - time.Millisecond).UnixMilli()
+	opens := map[string]any{"opensAt": "2025-11-30T12:01:29.999Z", "opensInSeconds": 90.0}
+	v := map[string]any{"position": 1207.0, "ahead": 1206.0, "precision": "approximate", "receipt": 1206.0}
+	maps.Copy(v, opens)
+	require.Equal(t, v, told())
+	e.Settings.Order, e.Commitment = queue.ByDraw, "c0ffee"
+	v = map[string]any{"order": "draw", "commitment": "c0ffee", "receipt": -1.0}
+	maps.Copy(v, opens)
+	require.Equal(t, v, told(), "before a draw nobody has a place")
+	e.Settings.OpensAtMs = 0
+	require.Equal(t, map[string]any{"receipt": -1.0}, told(), "nor does this process know whether lots were drawn")
 }
 
 // Whoever shows a credential re-enters as the same visitor, and by default a refresh moves back.

@@ -186,6 +186,8 @@ type answer struct {
 	Status, Queue, Visitor, Receipt, ExpiresAt string // Status of a problem is its Code
 	Ticket, RetryAfterMs                       int64
 	Code, Detail, Reason                       string
+	Position                                   int64
+	body                                       string
 	http                                       int
 	header                                     http.Header
 }
@@ -236,12 +238,14 @@ func (f *fixture) send(t testing.TB, r *http.Request) answer {
 		Code         string `json:"code"`
 		Detail       string `json:"detail"`
 		Reason       string `json:"reason"`
+		Position     int64  `json:"position"`
 	}
-	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &raw), "body: %s", w.Body)
+	body := w.Body.String()
+	require.NoError(t, json.Unmarshal([]byte(body), &raw), "body: %s", body)
 	status, _ := raw.Status.(string)
 	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
 	return answer{
-		status, raw.Queue, raw.Visitor, raw.Receipt, raw.ExpiresAt, raw.Ticket, raw.RetryAfterMs, raw.Code, raw.Detail, raw.Reason, w.Code, w.Header(),
+		status, raw.Queue, raw.Visitor, raw.Receipt, raw.ExpiresAt, raw.Ticket, raw.RetryAfterMs, raw.Code, raw.Detail, raw.Reason, raw.Position, body, w.Code, w.Header(),
 	}
 }
 

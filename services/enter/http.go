@@ -84,7 +84,11 @@ func (s *Service) enter(c echo.Context) error {
 		if e.Closed && e.Ending {
 			others = "its line is over"
 		}
-		return httpapi.Problemf(httpapi.QueueClosed, "queue %s takes nobody in any more; %s", e.ID, others).With("reason", why)
+		p := httpapi.Problemf(httpapi.QueueClosed, "queue %s takes nobody in any more; %s", e.ID, others).With("reason", why)
+		if e.Settings.Message != "" {
+			p = p.With("message", e.Settings.Message)
+		}
+		return p
 	}
 	if err != nil {
 		return s.refused(opEnter, err)
@@ -115,16 +119,23 @@ type admitted struct {
 	ExpiresAt string   `json:"expiresAt"`
 }
 
-// accept answers an entry that the log has acknowledged.
+// accept answers an entry that the log has acknowledged. Until the first poll, which is half a minute away for who is far back, this
+// is all that its sender knows: so it says how the queue stands, and the bound that the log sets to the place. That rides in the
+// receipt like every number that was told, so that no later answer is more. Before a draw nobody has a place.
 func (s *Service) accept(c echo.Context, e *queue.Entry, visitor queue.Visitor, ticket queue.Ticket) error {
+	now := s.cfg.Now()
+	most, ahead := max(s.cfg.Position(e, ticket), 1), queue.NoAhead
+	if e.Settings.Order != queue.ByDraw {
+		ahead = queue.RoundUp(e.Settings.Rounding, most-1)
+	}
 	receipt, err := s.keys.SignReceipt(pass.Receipt{
-		Queue: e.ID, Visitor: visitor, Ticket: ticket, Ahead: queue.NoAhead, IssuedMs: s.cfg.Now().UnixMilli(), Made: e.Made,
+		Queue: e.ID, Visitor: visitor, Ticket: ticket, Ahead: ahead, IssuedMs: now.UnixMilli(), Made: e.Made,
 	})
 	if err != nil {
 		s.metrics.count(opEnter, resultFailed)
 		return fmt.Errorf("sign a receipt: %w", err)
 	}
-	after := queue.PollAfter(e.Settings.Polling, max(s.cfg.Position(e.ID, ticket), 1), s.cfg.Rand())
+	after := queue.PollAfter(e.Settings.Polling, most, s.cfg.Rand())
 	h := c.Response().Header()
 	h["Set-Cookie"] = []string{httpapi.ReceiptCookie(e.ID, receipt)}
 	httpapi.SetRetryAfter(h, after)
@@ -141,12 +152,37 @@ func (s *Service) accept(c echo.Context, e *queue.Entry, visitor queue.Visitor, 
 	body = append(body, `,"ticket":`...)
 	body = strconv.AppendInt(body, int64(ticket), 10)
 	body = append(body, `,"receipt":"`...)
-	body = append(body, receipt...) // base64url and dots
-	body = append(body, `","retryAfterMs":`...)
+	body = append(append(body, receipt...), '"') // base64url and dots
+	if ahead != queue.NoAhead {
+		body = strconv.AppendInt(append(body, `,"position":`...), ahead+1, 10)
+		body = strconv.AppendInt(append(body, `,"ahead":`...), ahead, 10)
+		body = append(body, `,"precision":"approximate"`...)
+	}
+	body = appendStanding(body, e, now)
+	body = append(body, `,"retryAfterMs":`...)
 	body = strconv.AppendInt(body, after.Milliseconds(), 10)
 	body = append(body, '}')
 	s.metrics.count(opEnter, resultAccepted)
 	return httpapi.WriteRawJSON(c, http.StatusAccepted, body)
+}
+
+// appendStanding says how the queue stands, by the names that GET /queue/position has.
+func appendStanding(b []byte, e *queue.Entry, now time.Time) []byte {
+	if opened := e.Settings.Opened(now.UnixMilli()); !opened {
+		b = append(b, `,"opensAt":"`...)
+		b = time.UnixMilli(e.Settings.OpensAtMs).UTC().AppendFormat(b, time.RFC3339Nano)
+		b = strconv.AppendInt(append(b, `","opensInSeconds":`...), (e.Settings.OpensAtMs-now.UnixMilli()+999)/1000, 10)
+		if e.Settings.Order == queue.ByDraw {
+			b = append(append(append(b, `,"order":"draw","commitment":"`...), e.Commitment...), '"') // hexadecimal
+		}
+	}
+	if e.Paused {
+		b = append(b, `,"paused":true`...)
+	}
+	if e.Settings.Message != "" {
+		b, _ = jsontext.AppendQuote(append(b, `,"message":`...), e.Settings.Message) // UTF-8, as settings are
+	}
+	return b
 }
 
 func (s *Service) leave(c echo.Context) error {

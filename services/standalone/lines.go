@@ -108,10 +108,10 @@ func (l *lines) grant(id queue.ID, v queue.Visitor, now time.Time) (queue.Grant,
 	return queue.Grant{}, line.NoGrant
 }
 
-// ahead estimates where the holder of a ticket stands.
-func (l *lines) ahead(id queue.ID, t queue.Ticket) int64 {
-	if f := l.follower(id); f != nil {
-		return int64(t - f.State().Served)
+// ahead is where the holder of a ticket stands at most. What was read of an earlier queue of this name says nothing.
+func (l *lines) ahead(e *queue.Entry, t queue.Ticket) int64 {
+	if one := l.get(e.ID); one != nil && one.made == e.Made {
+		return int64(t - one.follower.State().Served)
 	}
 	return int64(t)
 }
