@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -75,28 +74,21 @@ func check(data string) error {
 }
 
 func knownPartitions(data string) (map[string]bool, error) {
-	var topics struct {
-		Topics []struct {
-			Name       string `json:"name"`
-			Partitions int    `json:"partitions"`
-		} `json:"topics"`
-	}
-	path := filepath.Join(data, "topics.json")
-	b, err := os.ReadFile(path)
+	topics, err := readTopics(data)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	if err := json.Unmarshal(b, &topics); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
-	}
 	known := make(map[string]bool)
-	for _, t := range topics.Topics {
+	for _, t := range topics {
 		for p := range t.Partitions {
-			known[fmt.Sprintf("%s-%d", url.PathEscape(t.Name), p)] = true
+			known[partition(t.Name, p)] = true
 		}
 	}
 	return known, nil
 }
+
+// partition is the name of the folder of a partition.
+func partition(topic string, n int) string { return fmt.Sprintf("%s-%d", url.PathEscape(topic), n) }
 
 func segmentsIn(dir string) ([]int64, error) {
 	files, err := os.ReadDir(dir)

@@ -9,6 +9,7 @@
 //     forgetting what follows. Only an unfinished last write, which nobody was told of, is cut off.
 //   - A transaction counts in all of its topics or in none, after a kill -9 in the middle of it too: at the next start it is
 //     committed where a part of it was, and otherwise rolled back.
+//   - A topic whose deletion was asked for before a kill -9 is whole or gone at the next start, and no other suffers from it.
 //   - Groups begin empty: every member of the last run is dead, so nobody waits for them.
 //
 // When the disk is full, records are refused and not acknowledged; appending works again once there is room.
@@ -17,5 +18,5 @@
 // other machine's access. It is for trials and for small sites; a disk that dies takes the queue with it.
 //
 // Files: embedded.go (start, stop), lock.go (one process a folder), check.go (are the files as they were written?),
-// txns.go (transactions that were under way).
+// deletions.go (topics that were being deleted), txns.go (transactions that were under way).
 package embedded

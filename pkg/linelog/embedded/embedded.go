@@ -68,6 +68,9 @@ func Start(dir string, opts Options) (*Broker, error) {
 }
 
 func start(data string, opts Options) (*kfake.Cluster, error) {
+	if err := completeDeletions(data); err != nil {
+		return nil, err
+	}
 	if err := check(data); err != nil {
 		return nil, err
 	}
@@ -89,6 +92,7 @@ func start(data string, opts Options) (*kfake.Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the embedded log: %w", err)
 	}
+	noteDeletions(cluster, data)
 	return cluster, nil
 }
 

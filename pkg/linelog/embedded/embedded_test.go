@@ -481,6 +481,94 @@ func TestUnfinishedWriteIsCutOff(t *testing.T) {
 }
 
 // A wrong end in a snapshot of the partition would hide what follows it.
+// Killed while it deletes the files of a topic, in whatever order it does: the topic is gone, all others are there.
+func TestADeletionIsCompleted(t *testing.T) {
+	const doomed queue.ID = "doomed"
+	fill := func(b *embedded.Broker) {
+		t.Helper()
+		log := open(t, b)
+		w, err := log.NewWriter()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		for _, id := range []queue.ID{main, doomed} {
+			if _, _, err := log.EnsureQueue(soon(t), id); err != nil {
+				t.Fatal(err)
+			}
+			for i := range 3 {
+				if _, err := w.Append(soon(t), id, queue.Record{Kind: queue.Entered, Visitor: fmt.Sprint("v", i)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	dir := t.TempDir()
+	b := start(t, dir)
+	fill(b)
+	before := t.TempDir() // as it is on disk before the deletion
+	if err := os.CopyFS(before, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(t, b).DeleteQueue(soon(t), doomed); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	note, err := os.ReadFile(filepath.Join(dir, "log", "deleting.json"))
+	if err != nil {
+		t.Fatal("nothing was written down before the deletion:", err)
+	}
+	for _, removed := range [][]string{{}, {"0.dat"}, {"0.idx"}, {"0.dat", "0.idx"}} {
+		killed := func(noted bool) string {
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS(before)); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range removed {
+				if err := os.Remove(filepath.Join(dir, "log", "partitions", linelog.TopicOf(doomed)+"-0", name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if noted {
+				if err := os.WriteFile(filepath.Join(dir, "log", "deleting.json"), note, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return dir
+		}
+		dir := killed(true)
+		for range 2 { // what completes it may be killed as well
+			b := start(t, dir)
+			if _, _, err := open(t, b).Bounds(soon(t), doomed); !errors.Is(err, linelog.ErrNoQueue) {
+				t.Errorf("without %v: the deleted queue is there: %v", removed, err)
+			}
+			if err := b.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !intact(t, dir, 3) {
+			t.Errorf("without %v: another queue has suffered", removed)
+		}
+		if len(removed) == 1 && removed[0] == "0.dat" {
+			if _, err := embedded.Start(killed(false), embedded.Options{}); !errors.Is(err, embedded.ErrDamaged) {
+				t.Errorf("files that nobody wanted deleted are missing, and it says: %v", err)
+			}
+		}
+	}
+	// A queue of the same name that was made afterwards is another.
+	b = start(t, dir)
+	fill(b)
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b = start(t, dir)
+	if _, next, err := open(t, b).Bounds(soon(t), doomed); err != nil || next != 4 {
+		t.Errorf("the queue that was made anew has next ticket %d, %v", next, err)
+	}
+}
+
 func TestSnapshotIsNotTrusted(t *testing.T) {
 	dir, segment := written(t, 3)
 	alter(t, filepath.Join(filepath.Dir(segment), "snapshot.json"), func(b []byte) []byte {
