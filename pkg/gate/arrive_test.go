@@ -202,8 +202,27 @@ func TestPartOfASite(t *testing.T) {
 	f := setUp(t, func(cfg *Config) { cfg.Protect, cfg.Exempt = []string{"/checkout"}, []string{"/checkout/help"} })
 	require.Equal(t, "false   0", f.do("GET", "/").Body.String(), "past the gate, with no entry")
 	require.Equal(t, 200, f.do("GET", "/checkout/help").Code)
-	for _, target := range []string{"/checkout", "//checkout", "/x/../checkout", "/%63heckout", "/x%2f..%2fcheckout"} {
+	for _, target := range []string{"/checkout", "//checkout", "/x/../checkout", "/%63heckout", "/x%2f..%2fcheckout", "http://shop.example/checkout"} {
 		require.Equal(t, 401, f.do("GET", target).Code, target)
+	}
+	require.Equal(t, 200, f.do("GET", "/Checkout").Code)
+	folding := setUp(t, func(cfg *Config) {
+		cfg.Protect, cfg.Exempt, cfg.FoldCase = []string{"/Checkout"}, []string{"/checkout/Help"}, true
+	})
+	require.Equal(t, 401, folding.do("GET", "/cHECKOUT/7").Code)
+	require.Equal(t, 200, folding.do("GET", "/CHECKOUT/HELP").Code)
+	require.Equal(t, 200, folding.do("GET", "/").Code)
+
+	// Go's client can't send these: the server has them in RequestURI alone.
+	for _, target := range []string{"/checkout#x", "/checkout#x?y", "/a#/../checkout", "/checkout?a#b"} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.RequestURI = target
+		var err error
+		r.URL, err = url.ParseRequestURI(target)
+		require.NoError(t, err)
+		w := httptest.NewRecorder()
+		f.site.ServeHTTP(w, r)
+		require.Equal(t, 401, w.Code, target)
 	}
 
 	g, err := New(f.cfg)

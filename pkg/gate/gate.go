@@ -179,12 +179,11 @@ func SessionCookieName(id queue.ID) string { return hostPrefix + "soonbeon.gate-
 // the arrive path; where it is in front of a part of the site only, route that path to Arrive.
 func (g *Gate) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		path := asked(r).EscapedPath()
-		if path == g.arrival {
+		if g.isArrival(r) {
 			g.arrive(w, r)
 			return
 		}
-		if !g.paths.protects(path) {
+		if !g.paths.protects(target(r)) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -206,9 +205,10 @@ func (g *Gate) TurnAway(w http.ResponseWriter, r *http.Request, why error) { g.t
 
 // Protects says whether the path that r asks for is behind the gate, by Config.Protect and Config.Exempt. The arrive path is not.
 func (g *Gate) Protects(r *http.Request) bool {
-	path := asked(r).EscapedPath()
-	return path != g.arrival && g.paths.protects(path)
+	return !g.isArrival(r) && g.paths.protects(target(r))
 }
+
+func (g *Gate) isArrival(r *http.Request) bool { return asked(r).EscapedPath() == g.arrival }
 
 // Open says whether the gate lets people in unchecked at the moment, by Config.FailOpen.
 func (g *Gate) Open() bool { return g.use != nil && g.use.isOpen() }
@@ -400,6 +400,15 @@ func asked(r *http.Request) *url.URL {
 		return u
 	}
 	return r.URL
+}
+
+// target is the path that r asks for as it was sent: what is no part of a path for us ("#") may be the end of one for others.
+func target(r *http.Request) string {
+	if strings.HasPrefix(r.RequestURI, "/") {
+		path, _, _ := strings.Cut(r.RequestURI, "?")
+		return path
+	}
+	return asked(r).EscapedPath()
 }
 
 // returnTo is the address that r is for, "" where it is too long to be sent along.

@@ -348,6 +348,14 @@ func TestNginxLetsNobodyAround(t *testing.T) {
 		require.Equal(t, 401, res.StatusCode, path)
 		require.NotContains(t, body, "shop:")
 	}
+	for _, target := range []string{"/checkout#x", "/checkout#x?y", "/static#/../checkout", "http://shop.example/checkout", "/x/../checkout", "//checkout"} {
+		c, err := net.Dial("tcp", strings.TrimPrefix(shopURL, "http://"))
+		require.NoError(t, err)
+		status, body, _ := over(t, c, bufio.NewReader(c), target)
+		require.NoError(t, c.Close())
+		require.Equal(t, 401, status, target)
+		require.NotContains(t, body, "shop:")
+	}
 	for _, path := range []string{"/soonbeon/check", "/nginx/main", "/nginx/main/turn-away", "/forward/main"} { // ours, and nobody else's to ask
 		_, body = visit(t, "GET", shopURL+path, "", "X-Original-URI", "/static", "X-Original-Method", "GET", "Soonbeon-Code", "gate_unavailable")
 		require.NotContains(t, body, "entry_token", path)
