@@ -105,8 +105,13 @@ const HIDDEN_MS = 60_000;
 const TIMEOUT_MS = 20_000;
 /** A stream begins with an event, and has a heartbeat within 15 s. */
 const FIRST_EVENT_MS = 8_000;
-const SILENT_MS = 35_000;
+const SILENT_MS = 20_000;
 const LONGEST_BACKOFF_MS = 30_000;
+const LONGEST_STREAM_PAUSE_MS = 120_000;
+/** Whoever comes back to a tab need not wait for a request that has been silent for longer: the network is another one. */
+const STALE_MS = 15_000;
+/** A stream that says nothing new is as good as an answer this often. */
+const RENEW_MS = 3_000;
 
 /** Takes a place, or goes on with the one that is kept, and stays until it is stopped. */
 export function wait(options: Options): Place {
@@ -124,6 +129,7 @@ export function wait(options: Options): Place {
   let again: boolean | "keyed" = options.again ?? false;
   let movedFrom: number | undefined;
   let forgiven = false; // a cookie that counts for nothing was given up once
+  let denied = false; // so was a receipt
 
   let stopped = false;
   let leading = false;
@@ -135,17 +141,19 @@ export function wait(options: Options): Place {
   let interval = 0; // that due came from
   let every = 0; // what the latest answer said
   let failures = 0;
+  let alive = 0; // when the request that is under way began, or said something last, Date.now()
 
   let lastEvent = "";
   let streamFrom = 0; // not before, Date.now()
   let streamPause = 1000;
   let streamFailures = 0;
+  let lost = false; // and not polled since
 
   // ---- what is kept
 
   function load(): void {
     try {
-      kept = (JSON.parse(storage.getItem(name) ?? "{}") as Kept | null) ?? {};
+      kept = (JSON.parse(storage.getItem(name)!) as Kept | null) ?? kept; // nothing is there where nothing could be kept
     } catch {
       kept = {};
     }
@@ -195,9 +203,10 @@ export function wait(options: Options): Place {
     if (request || !leading || stopped) return;
     const mine = (request = new AbortController());
     due = Infinity; // whatever follows says when
+    alive = Date.now();
     try {
       if (!kept.receipt && !resume) await enter(mine);
-      else if (near()) await stream(mine);
+      else if (near() && !lost) await stream(mine);
       else await ask(mine);
     } catch {
       if (request === mine && !stopped) failed(0);
@@ -261,23 +270,35 @@ export function wait(options: Options): Place {
     if (r.status === 202) {
       failures = 0;
       again = false;
-      keep({ key: kept.key!, receipt: body.receipt as string });
+      const { receipt, status, queue, visitor, retryAfterMs, ...told } = body;
+      keep({ key: kept.key!, receipt: receipt as string });
       after(r.after);
-      tell({ state: "waiting", ticket: body.ticket as number, at: Date.now(), ...moved() });
+      tell({ ...told, state: "waiting", at: Date.now(), ...moved() });
     } else if (r.status === 200) {
       if (kept.receipt) after(0);
       else end({ state: "admitted", expiresAt: body.expiresAt as string });
     } else if (r.status === 410) {
       if (kept.receipt) goOn();
-      else end({ state: "closed", ...reason(body) });
-    } else if (r.status === 401 && kept.receipt) {
-      keep({}); // of a queue that is no more, or signed by a key that is no more
-      after(0);
-    } else if (r.status === 401 && !credential && !forgiven) {
+      else end({ state: "closed", ...text(body, "reason"), ...text(body, "message") });
+    } else if (r.status === 401 && kept.receipt) deny(r);
+    else if (r.status === 401 && !credential && !forgiven) {
       forgiven = true;
       await post(mine, "/queue/leave", {}); // makes the browser forget a cookie that counts for nothing
       if (request === mine) after(0);
     } else refused(r);
+  }
+
+  /**
+   * A receipt that counts for nothing is of a queue that is no more, or signed by a key that is no more: a new place is taken. Where
+   * the next one counts for nothing either, it is rather the server that does not know its keys, and entering would move its holder back
+   * each time.
+   */
+  function deny(r: Reply): void {
+    if (denied && failures < 6) return failed(r.after);
+    denied = true;
+    keep({});
+    if (!resume) last = { state: "entering", at: Date.now() };
+    after(0);
   }
 
   /** Who can't enter again keeps the place that there is. */
@@ -288,12 +309,14 @@ export function wait(options: Options): Place {
   }
 
   async function ask(mine: AbortController): Promise<void> {
+    lost = false;
     const r = await call(mine, "/queue/position?queue=" + queue, { headers: headers(kept.receipt) });
     if (request !== mine) return;
     if (r.status === 200) answered(r.body, r.after, mine);
+    else if (r.status === 401 && kept.receipt) deny(r);
     else if (r.status === 401) {
-      keep(resume ? { ...kept } : {});
       resume = false;
+      last = { state: "entering", at: Date.now() };
       after(0);
     } else refused(r);
     if (!again || r.status !== 200) return;
@@ -334,8 +357,8 @@ export function wait(options: Options): Place {
   }
 
   function refused(r: Reply): void {
-    if (r.status === 429 || r.status >= 500 || r.status < 400 || r.status === 408) failed(r.after);
-    else end({ state: "refused", code: String(r.body.code ?? r.status), detail: String(r.body.detail ?? "") });
+    if (r.status === 429 || r.status >= 500 || r.status < 400 || r.body.code === "not_found") failed(r.after);
+    else end({ state: "refused", code: String(r.body.code), detail: String(r.body.detail ?? "") });
   }
 
   // ---- the stream
@@ -346,11 +369,11 @@ export function wait(options: Options): Place {
   const near = (): boolean => last.state === "waiting" && !!kept.receipt && nearBy(last);
 
   async function stream(mine: AbortController): Promise<void> {
-    const began = Date.now();
-    let alive: ReturnType<typeof setTimeout> | undefined;
+    const began = alive;
+    let limit: ReturnType<typeof setTimeout> | undefined;
     const within = (ms: number): void => {
-      clearTimeout(alive);
-      alive = setTimeout(() => mine.abort(), ms);
+      clearTimeout(limit);
+      limit = setTimeout(() => mine.abort(), ms);
     };
     let told = 0;
     let notNear = false;
@@ -368,10 +391,16 @@ export function wait(options: Options): Place {
       });
       if (res.ok && res.body) {
         setSkew(res);
-        await events(res.body, () => within(heard ? SILENT_MS : FIRST_EVENT_MS), (data) => {
+        const bytes = (): void => {
+          alive = Date.now();
+          within(heard ? SILENT_MS : FIRST_EVENT_MS);
+          if (heard && request === mine && last.state === "waiting") renew(alive);
+        };
+        await events(res.body, bytes, (data) => {
           if (request !== mine) return;
           heard = true;
-          answered(JSON.parse(data) as Record<string, unknown>, 0, mine, true);
+          const body = JSON.parse(data) as Record<string, unknown>;
+          answered(body, Number(body.retryAfterMs) || 0, mine, true);
         });
       } else {
         told = (await read(res)).after;
@@ -380,12 +409,23 @@ export function wait(options: Options): Place {
     } catch {
       // told below, like an end
     } finally {
-      clearTimeout(alive);
+      clearTimeout(limit);
     }
     if (request !== mine || last.state !== "waiting") return;
     streamFailures = Date.now() - began > SILENT_MS ? 0 : streamFailures + 1;
-    streamFrom = Date.now() + Math.max(told, streamPause * 2 ** Math.min(streamFailures, 6));
-    after((notNear && told) || every || streamPause); // by a poll; only the stream waits for a server that has too many
+    // By a poll; only the stream waits for a server that has too many. Those who lost it together don't come together.
+    const poll = (notNear && told) || (every || streamPause) * (1 + Math.random());
+    streamFrom = Date.now() + Math.max(told, Math.min(streamPause * 2 ** streamFailures, LONGEST_STREAM_PAUSE_MS));
+    lost = true;
+    after(poll);
+  }
+
+  /** A server that writes, and writes no event, says that what it said is so still. */
+  function renew(at: number): void {
+    const passed = at - last.at;
+    if (passed < RENEW_MS) return;
+    const { opensInSeconds: left } = last;
+    tell({ ...last, at, ...(left && { opensInSeconds: Math.max(left - passed / 1000, 0) }) });
   }
 
   async function events(body: ReadableStream<Uint8Array>, heard: () => void, tell: (data: string) => void): Promise<void> {
@@ -425,7 +465,8 @@ export function wait(options: Options): Place {
     const body = ((await res.json().catch(() => null)) ?? {}) as Record<string, unknown>;
     if (res.ok && !body.state && !body.status) throw new Error("not an answer"); // of a network that wants a login
     const after = Number(body.retryAfterMs ?? Number(res.headers.get("Retry-After")) * 1000) || 0;
-    return { status: res.status, body, after };
+    // What refuses without a code of ours stands between: it may pass.
+    return { status: res.ok || body.code ? res.status : 503, body, after };
   }
 
   // ---- one tab of several asks: the one that was looked at last
@@ -455,6 +496,7 @@ export function wait(options: Options): Place {
   function take(): void {
     leading = true;
     load(); // the other tab may have entered, or have a newer receipt
+    if (last.state === "entering" && (kept.receipt || resume)) last = { state: "waiting", at: Date.now() }; // nothing else is known
     if (due === Infinity && !final()) due = 0;
     arm();
   }
@@ -469,8 +511,12 @@ export function wait(options: Options): Place {
 
   function onVisibility(): void {
     if (stopped) return;
-    if (!hidden() && !leading) lead(true);
-    else arm(); // asks at once where that is due
+    if (hidden()) arm();
+    else if (!leading) lead(true);
+    else if (request && Date.now() - alive > STALE_MS) {
+      halt();
+      after(0);
+    } else arm(); // asks at once where that is due
   }
 
   function onNetwork(): void {
@@ -519,20 +565,25 @@ export function wait(options: Options): Place {
         last = { state: "entering", at: Date.now() };
       }
       after(0);
+      if (!leading) lead(true); // whoever has pressed something is here
     },
     async leave() {
       halt();
+      load();
       const mine = (request = new AbortController());
+      alive = Date.now();
+      let r: Reply | undefined;
       try {
-        const r = await post(mine, "/queue/leave", headers(kept.receipt));
-        if (r.status < 300) end({ state: "over", reason: "left" });
-        else refused(r);
+        r = await post(mine, "/queue/leave", headers(kept.receipt));
       } catch {
-        failed(0);
-      } finally {
-        request = undefined;
-        arm();
+        // told below
       }
+      if (request !== mine) return; // the network has changed: what becomes of the place is asked anew
+      request = undefined;
+      if (!r) failed(0);
+      else if (r.status < 300) end({ state: "over", reason: "left" });
+      else refused(r);
+      arm();
     },
     stop() {
       letGo();
@@ -547,8 +598,8 @@ export function wait(options: Options): Place {
   };
 }
 
-function reason(body: Record<string, unknown>): { reason?: string } {
-  return typeof body.reason === "string" ? { reason: body.reason } : {};
+function text<Name extends string>(body: Record<string, unknown>, name: Name): { [n in Name]?: string } {
+  return (typeof body[name] === "string" ? { [name]: body[name] } : {}) as { [n in Name]?: string };
 }
 
 /** 128 bits: where there is no receipt yet, the key alone says who asks. */

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { afterEach, test } from "node:test";
+import { afterEach, mock, test } from "node:test";
 import { wait, type Place, type Update } from "../src/soonbeon-client";
 import { accepted, Events, json, problem, settle, waiting, World, type Answer, type Asked } from "./fake";
 
@@ -14,10 +14,14 @@ function begin(answer: Answer, more: object = {}, before?: (w: World) => void): 
   place = wait({ queue: "main", storage: world.storage, onUpdate: (u) => told.push(u), ...more });
 }
 
-afterEach(() => {
+/** Ends one life, before another one or the next test. What it clears late would be a timer of the next one's. */
+async function over(): Promise<void> {
   place.stop();
+  await settle();
   world.end();
-});
+}
+
+afterEach(over);
 
 const now = (): Update => told[told.length - 1]!;
 const gaps = (from = 0): number[] => world.asked.slice(from).map((a, i, all) => (i ? a.at - all[i - 1]!.at : 0)).slice(1);
@@ -64,8 +68,7 @@ test("fault 2: an entry is repeated with its key until it is answered, also afte
   assert.deepEqual(gaps(1).slice(0, 2), [3000, 3000]);
   assert.equal(now().trouble, "unavailable");
   const before = world.kept;
-  place.stop();
-  world.end();
+  await over();
   begin(() => accepted(), {}, (w) => (w.kept = before));
   await world.pass(300, 50);
   assert.equal(world.asked[0]!.key, keys[0]);
@@ -154,7 +157,7 @@ test("a stream that says nothing is left", async () => {
   begin((a) => (isEnter(a) ? accepted(7, "r0", 1000) : isEvents(a) ? new Events().response : waiting(50, "r1", 1000)));
   await world.pass(1000);
   const before = world.asked.length;
-  await world.pass(10_000);
+  await world.pass(10_250);
   assert.equal(world.paths()[before], "GET /queue/position");
 });
 
@@ -267,8 +270,7 @@ test("closed, unknown and over end the chain", async () => {
     await world.pass(60_000);
     assert.equal(now().state, state);
     assert.equal(world.asked.length, 1);
-    place.stop();
-    world.end();
+    await over();
   }
   begin(() => json(200, { state: "over", reason: "sold_out", message: "Thank you" }), {}, (w) => w.storage.setItem("soonbeon:main", '{"receipt":"r"}'));
   await world.pass(60_000);
@@ -277,6 +279,155 @@ test("closed, unknown and over end the chain", async () => {
   place.enter();
   await world.pass(300, 50);
   assert.equal(world.asked[1]!.bearer, undefined, "a new place has nothing to do with the one that is over");
+});
+
+test("who comes to a line that has ended reads what its operators say", async () => {
+  begin(() => problem(410, "queue_closed", 0, { reason: "sold_out", message: "A second date on Monday" }));
+  await world.pass(300, 50);
+  assert.deepEqual([now().state, now().reason, now().message], ["closed", "sold_out", "A second date on Monday"]);
+});
+
+test("a refusal that is not ours ends nothing", async () => {
+  for (const status of [403, 404, 401, 410, 421]) {
+    const page = (): Response => new Response("<html>no", { status, headers: { "Content-Type": "text/html" } });
+    let foreign = true;
+    begin((a) => (foreign ? page() : isEnter(a) ? accepted(7, "r0", 1000) : waiting(900, "r1", 1000)));
+    await world.pass(3000);
+    assert.equal(now().trouble, "unavailable", `${status} before entering`);
+    foreign = false;
+    await world.pass(10_000);
+    assert.equal(now().position, 900, `${status} before entering`);
+    foreign = true;
+    await world.pass(3000);
+    assert.deepEqual([now().trouble, now().state, now().position], ["unavailable", "waiting", 900], `${status} while waiting`);
+    foreign = false;
+    await world.pass(10_000);
+    assert.equal(now().trouble, undefined, `${status} while waiting`);
+    assert.equal(world.asked.filter((a) => isEnter(a) && a.bearer).length, 0, `${status}: the receipt was never given up`);
+    assert.equal(new Set(world.asked.filter(isEnter).map((a) => a.key)).size, 1, `${status}: one entry`);
+    await over();
+  }
+  begin(() => problem(404, "not_found"));
+  await world.pass(3000);
+  assert.equal(now().trouble, "unavailable", "a server of ours that has no such route, as during a deployment");
+});
+
+test("who has a place already is not told otherwise by a load that is not answered", async () => {
+  begin(() => problem(503, "view_unavailable", 2), {}, (w) => w.storage.setItem("soonbeon:main", '{"key":"k","receipt":"r8"}'));
+  await world.pass(300, 50);
+  assert.deepEqual([now().state, now().trouble, now().position], ["waiting", "unavailable", undefined]);
+  await over();
+  begin(() => new Error("cut"), { resume: true }); // by a cookie
+  await world.pass(300, 50);
+  assert.deepEqual([now().state, now().trouble], ["waiting", "unavailable"]);
+  await over();
+  begin(() => new Error("cut"), {}, (w) => w.storage.setItem("soonbeon:main", '{"key":"k"}')); // asked for, and not known to be given
+  await world.pass(300, 50);
+  assert.deepEqual([now().state, now().trouble], ["entering", "unavailable"]);
+});
+
+test("what is known at the entry is told at once", async () => {
+  begin(() => json(202, { status: "accepted", queue: "main", visitor: "v", ticket: 7, receipt: "r0", retryAfterMs: 9000, order: "draw", opensAt: "2030-01-01T00:00:00Z", opensInSeconds: 60, message: "At noon" }));
+  await world.pass(300, 50);
+  const { at, ...told } = now();
+  assert.deepEqual(told, { state: "waiting", ticket: 7, order: "draw", opensAt: "2030-01-01T00:00:00Z", opensInSeconds: 60, message: "At noon" });
+});
+
+test("a stream whose number stands still is fresh as long as it says that it lives", async () => {
+  const stream = new Events();
+  begin((a) => (isEnter(a) ? accepted(7, "r0", 1000) : isEvents(a) ? stream.response : waiting(100, "r1", 1000)));
+  await world.pass(1000);
+  stream.write('id: 5\ndata: {"state":"waiting","position":42,"opensAt":"x","opensInSeconds":100,"retryAfterMs":1000}\n\n');
+  for (let i = 0; i < 4; i++) {
+    await world.pass(10_000);
+    stream.write(":\n\n");
+    await settle();
+    assert.equal(Date.now() - now().at, 0);
+  }
+  assert.equal(now().opensInSeconds, 60, "what counts down goes on");
+  const before = told.length;
+  stream.write(":\n\n");
+  await settle();
+  assert.equal(told.length, before, "and not for each byte");
+  await world.pass(19_000);
+  assert.equal(world.asked.length, 3);
+  assert.equal(Date.now() - now().at, 19_000, "silence is not freshness");
+  await world.pass(5000);
+  assert.equal(world.paths()[3], "GET /queue/position", "and is not waited out for long");
+});
+
+test("who comes back to a tab whose stream or request is dead is told at once", async () => {
+  const stream = new Events();
+  let streams = 0;
+  begin((a) => (isEnter(a) ? accepted(7, "r0", 1000) : isEvents(a) ? (streams++ ? new Events().response : stream.response) : waiting(100, "r1", 1000)));
+  await world.pass(1000);
+  stream.write('id: 5\ndata: {"state":"waiting","position":42}\n\n');
+  await settle();
+  world.show(false);
+  await world.pass(10_000);
+  world.show(true); // a short look elsewhere ends no stream
+  await world.pass(250);
+  assert.equal(streams, 1);
+  world.show(false);
+  await world.pass(6000);
+  world.show(true);
+  await world.pass(250);
+  assert.equal(streams, 2, "one that has been silent since is not waited for");
+  assert.equal(world.asked.at(-1)!.lastEvent, "5");
+  assert.equal(world.most, 1);
+  await over();
+  begin((a) => (isEnter(a) ? accepted(7, "r0", 1000) : new Promise<Response>(() => {})));
+  await world.pass(1000);
+  world.show(false);
+  await world.pass(16_000);
+  assert.equal(world.asked.length, 2);
+  world.show(true);
+  await world.pass(250);
+  assert.equal(world.asked.length, 3, "the same of a poll");
+  assert.equal(world.most, 1);
+});
+
+test("those who lose a stream at one moment do not all ask at one moment", async () => {
+  for (const [drawn, wanted] of [[0, 1000], [0.5, 1500], [0.9, 1900]] as const) {
+    const random = mock.method(Math, "random", () => drawn);
+    const stream = new Events();
+    begin((a) => (isEnter(a) ? accepted(7, "r0", 1000) : isEvents(a) ? stream.response : waiting(100, "r1", 1000)));
+    await world.pass(1000);
+    stream.write('data: {"state":"waiting","position":42}\n\n');
+    await settle();
+    stream.close();
+    const lost = Date.now();
+    await world.pass(2500, 50);
+    assert.equal(world.asked[3]!.at - lost, wanted);
+    random.mock.restore();
+    await over();
+  }
+});
+
+test("who is moved back on the stream polls at the pace of the new place", async () => {
+  const random = mock.method(Math, "random", () => 0);
+  const stream = new Events();
+  begin((a) => (isEnter(a) ? accepted(7, "r0", 1000) : isEvents(a) ? stream.response : waiting(world.asked.length > 3 ? 900 : 100, "r1", 1000)));
+  await world.pass(1000);
+  stream.write('data: {"state":"waiting","position":9000,"retryAfterMs":5000}\n\n');
+  await settle();
+  stream.close();
+  const lost = Date.now();
+  await world.pass(6000);
+  assert.equal(world.asked[3]!.at - lost, 5000);
+  random.mock.restore();
+});
+
+test("a receipt that is refused again and again is not given up each time", async () => {
+  let entered = 0;
+  begin((a) => (isEnter(a) ? accepted(++entered, "r" + entered, 1000) : problem(401, "credential_invalid")), {}, (w) =>
+    w.storage.setItem("soonbeon:main", '{"key":"k","receipt":"old"}'));
+  await world.pass(20_000);
+  assert.equal(entered, 1, "a new place once");
+  assert.deepEqual([now().state, now().trouble], ["waiting", "unavailable"]);
+  assert.ok(world.asked.length < 12, "and then less and less often: " + world.asked.length);
+  await world.pass(200_000);
+  assert.ok(entered > 1 && entered < 6, "and not for ever: " + entered);
 });
 
 test("a page in place of an answer is trouble, and no answer", async () => {

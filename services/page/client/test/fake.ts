@@ -102,7 +102,7 @@ export class World {
 }
 
 export async function settle(): Promise<void> {
-  for (let i = 0; i < 6; i++) await new Promise((r) => setImmediate(r));
+  for (let i = 0; i < 8; i++) await new Promise((r) => setImmediate(r));
 }
 
 export function json(status: number, body: unknown, headers: Record<string, string> = {}): Response {
