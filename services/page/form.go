@@ -61,12 +61,11 @@ func (s *Service) form(c echo.Context, e *echo.Echo) error {
 	case out.status < 500 && out.status != http.StatusTooManyRequests:
 		a.State = "refused"
 	default:
-		a.State, a.Code = "entering", "" // with the button, and the same key
+		a.State, a.Code = failed, "" // with the button, and the same key
 	}
 	p := s.plain(v, s.look, a, entry)
 	if p.Form != nil {
 		p.Form.Key = r.PostForm.Get("key")
-		p.flags = append(p.flags, "failed")
 	}
 	if wait := retryAfter(out.header); wait > 0 {
 		c.Response().Header().Set("Retry-After", strconv.FormatInt(wait/1000, 10))

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"io"
 	"io/fs"
 	"regexp"
 	"strings"
 	"text/template/parse"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/soonbeon/soonbeon/pkg/queue"
@@ -159,7 +161,11 @@ func (s *Service) readLook(own fs.FS) (*look, error) {
 	}
 	for _, w := range s.words.all {
 		for _, state := range states() {
-			if _, err := l.render(s.example(state, w, l)); err != nil {
+			_, err := l.render(s.example(state, w, l))
+			if broken := new(template.Error); errors.As(err, &broken) { // it is the same in every state
+				return nil, whereBroken(string(parts), string(page), broken)
+			}
+			if err != nil {
 				return nil, fmt.Errorf("%w (in the state %s, language %s)", plainer(err), state.name, w.Tag)
 			}
 		}
@@ -179,6 +185,42 @@ var prefixed = regexp.MustCompile(`^(html/)?template: ?`)
 
 // plainer takes away what the template package puts before file and line.
 func plainer(err error) error { return errors.New(prefixed.ReplaceAllString(err.Error(), "")) }
+
+var hasLine = regexp.MustCompile(`^` + regexp.QuoteMeta(templateFile) + `:\d+`)
+
+// whereBroken says in which line of page the HTML went wrong, which html/template mostly does not: that after the last one up to which
+// all was well. page parses.
+func whereBroken(parts, page string, broken *template.Error) error {
+	err := plainer(broken)
+	if hasLine.MatchString(err.Error()) {
+		return err
+	}
+	what := strings.TrimPrefix(err.Error(), templateFile+": ")
+	if broken.ErrorCode == template.ErrEndContext {
+		what = "what begins here does not end: a quote, a tag, a comment, or an element like title"
+	}
+	line := 1
+	for n, at := 1, 0; at < len(page); n++ {
+		if next := strings.IndexByte(page[at:], '\n'); next < 0 {
+			break
+		} else {
+			at += next + 1
+		}
+		t := template.Must(template.New("").Parse(parts))
+		if _, err := t.New(templateFile).Parse(page[:at]); err != nil {
+			continue // in the middle of an action, or of what it encloses
+		}
+		// With nothing to show it can't be executed, and that is another error.
+		err, bad := t.ExecuteTemplate(io.Discard, templateFile, nil), new(template.Error)
+		switch {
+		case !errors.As(err, &bad):
+			line = n + 1
+		case bad.ErrorCode != template.ErrEndContext:
+			at = len(page) // beyond repair
+		}
+	}
+	return fmt.Errorf("%s:%d: %s", templateFile, line, what)
+}
 
 // refusedInTemplate are things that the Content-Security-Policy would keep from working, in silence, for everybody who waits.
 var refusedInTemplate = []struct {
@@ -298,8 +340,13 @@ func checkStyle(text []byte) []error {
 // lineOf is the line that a JSON error is in; 1 where it does not say.
 func lineOf(b []byte, err error) int {
 	var syntactic *jsontext.SyntacticError
-	if !errors.As(err, &syntactic) || syntactic.ByteOffset > int64(len(b)) {
-		return 1
+	var semantic *json.SemanticError
+	var at int64
+	switch {
+	case errors.As(err, &syntactic):
+		at = syntactic.ByteOffset
+	case errors.As(err, &semantic):
+		at = semantic.ByteOffset
 	}
-	return 1 + bytes.Count(b[:syntactic.ByteOffset], []byte("\n"))
+	return 1 + bytes.Count(b[:min(at, int64(len(b)))], []byte("\n"))
 }

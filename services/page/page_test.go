@@ -3,6 +3,7 @@ package page_test
 import (
 	"compress/gzip"
 	"encoding/json"
+	"fmt"
 	"html"
 	"io"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -146,6 +148,9 @@ func TestTheLanguageIsTheReaders(t *testing.T) {
 		{strings.Repeat("x,", 5000), "", "en"},
 		{"en", "&lang=ko", "ko"},
 		{"ko", "&lang=en", "en"},
+		{"ko", "&lang=en-US", "en"},
+		{"en", "&lang=ko-KR", "ko"},
+		{"en", "&lang=ko_KR", "ko"},
 	} {
 		w := r.get("/queue/wait?queue=main"+c.query, "Accept-Language", c.header)
 		require.Equal(t, 200, w.Code)
@@ -168,6 +173,9 @@ func TestBadAddressesGetAPage(t *testing.T) {
 		"/queue/wait?queue[]=main":                                                   {400, "There is no such line"},
 		"/queue/wait?queue=%3Cscript%3E":                                             {400, "There is no such line"},
 		"/queue/wait?queue=main&lang=xx":                                             {400, "There is no such language here"},
+		"/queue/wait?queue=main&lang=fr":                                             {400, "There is no such language here"},
+		"/queue/wait?queue=main&lang=i-klingon":                                      {400, "There is no such language here"},
+		"/queue/wait?queue=main&lang=" + strings.Repeat("en-", 3000):                 {400, "There is no such language here"},
 		"/queue/wait?queue=main&lang=%00%22":                                         {400, "There is no such language here"},
 		"/queue/wait?queue=main&return=https%3A%2F%2Fevil.example%2F":                {400, "This link leads somewhere"},
 		"/queue/wait?queue=main&return=%2F%2Fevil.example":                           {400, "This link leads somewhere"},
@@ -259,6 +267,8 @@ func TestWithoutScripts(t *testing.T) {
 	require.Equal(t, 200, w.Code)
 	require.Contains(t, w.Body.String(), `action="/queue/enter/form"`)
 	require.NotContains(t, w.Body.String(), "<script")
+	require.Equal(t, []string{"You are not in line yet", "Press the button to take a place. From then on this page renews itself."}, said(w)[:2], "and not that it is being done")
+	require.NotContains(t, said(w), "This page renews itself. Reloading it loses nothing.")
 	require.Empty(t, w.Header().Get("Refresh"), "nobody enters by looking, and a form is not renewed under a finger")
 	key := regexp.MustCompile(`name="key" value="([0-9a-f]{32})"`).FindStringSubmatch(w.Body.String())
 	require.NotNil(t, key)
@@ -272,7 +282,7 @@ func TestWithoutScripts(t *testing.T) {
 	require.Equal(t, 503, w.Code)
 	require.Equal(t, "3", w.Header().Get("Retry-After"))
 	require.Contains(t, w.Body.String(), `value="`+key[1]+`"`)
-	require.Contains(t, w.Body.String(), "you are not counted twice")
+	require.Equal(t, []string{"You are not known to be in line", "The waiting room did not answer. Please press the button again; you are not counted twice."}, said(w)[:2])
 	r.enter = func(c echo.Context) error {
 		require.Equal(t, key[1], c.Request().Header.Get("Idempotency-Key"))
 		id, err := httpapi.DecodeQueue(c)
@@ -291,19 +301,18 @@ func TestWithoutScripts(t *testing.T) {
 		require.Equal(t, []string{"receipt"}, httpapi.CookieTokens(c.Request(), "main"))
 		c.Response().Header().Add("Set-Cookie", httpapi.ReceiptCookie("main", "newer"))
 		return httpapi.WriteRawJSON(c, 200, []byte(`{"state":"waiting","position":1234,"ahead":1233,"behind":0,"total":1234,"ticket":48214,"nowServing":46980,
-			"etaSeconds":480,"retryAfterMs":4800,"precision":"approximate"}`))
+			"etaSeconds":480,"retryAfterMs":4800,"precision":"exact"}`))
 	}
 	w = r.get(w.Header().Get("Location"), "Cookie", cookie)
 	require.Equal(t, 200, w.Code)
 	require.Equal(t, "5; url=/queue/wait?plain=1&queue=main&return=https%3A%2F%2Fshop.example%2Fbuy", w.Header().Get("Refresh"))
 	require.Contains(t, w.Header().Get("Set-Cookie"), "newer", "the newest receipt")
 	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
-	for _, says := range []string{"1,234th", "about 7 to 9 minutes", "1,233 ahead · 0 behind", "1,234 in line", "now serving 46,980 · your ticket 48,214"} {
-		require.Contains(t, w.Body.String(), says)
-	}
+	require.Equal(t, []string{"You are in line", "1,234th", "about 7 to 9 minutes", "1,233 ahead · 0 behind", "1,234 in line", "now serving 46,980 · your ticket 48,214",
+		"When it is your turn, this page says so and has a button to go in. Leave it open.", "This page renews itself. Reloading it loses nothing."}, said(w))
 	w = r.get(address+"&lang=ko", "Cookie", cookie)
 	for _, says := range []string{"1,234번째", "약 7~9분", "앞에 1,233명 · 뒤에 0명", "전체 1,234명", "현재 입장 46,980번 · 내 번호표 48,214번"} {
-		require.Contains(t, w.Body.String(), says)
+		require.Contains(t, said(w), says)
 	}
 
 	// Its turn: on to the site by a form, since the token is in no address.
@@ -315,7 +324,9 @@ func TestWithoutScripts(t *testing.T) {
 	require.Contains(t, w.Body.String(), `name="token" value="abc"`)
 	require.Contains(t, w.Body.String(), `name="to" value="/buy"`)
 	require.Contains(t, w.Header().Get("Content-Security-Policy"), "form-action 'self' https://shop.example")
-	require.Empty(t, w.Header().Get("Refresh"))
+	require.Equal(t, []string{"It is your turn", "The way in is open.", "Counted from when this page was loaded, the way stays open for 5:00.", "This page renews itself. Reloading it loses nothing."},
+		said(w), "nothing takes anybody there but the button")
+	require.Regexp(t, "^30[01]; ", w.Header().Get("Refresh"), "and then it says that it is over")
 	require.Equal(t, "same-origin", w.Header().Get("Referrer-Policy"))
 
 	// The place can't be told: it is not lost, and no form offers another.
@@ -326,6 +337,17 @@ func TestWithoutScripts(t *testing.T) {
 	require.Equal(t, 200, w.Code)
 	require.NotContains(t, w.Body.String(), "<form")
 	require.True(t, strings.HasPrefix(w.Header().Get("Refresh"), "7; "), w.Header().Get("Refresh"))
+	require.Equal(t, "You are in line", said(w)[0])
+	require.Contains(t, said(w), "The waiting room does not answer at the moment. Your place is kept, and this page tries again by itself.")
+
+	// It was not used.
+	r.position = func(c echo.Context) error {
+		return httpapi.WriteRawJSON(c, 200, []byte(`{"state":"over","reason":"expired"}`))
+	}
+	w = r.get(address, "Cookie", cookie)
+	require.Equal(t, "Your turn is over", said(w)[0])
+	require.Contains(t, w.Body.String(), "/queue/enter/form")
+	require.Empty(t, w.Header().Get("Refresh"))
 
 	// A cookie that counts for nothing is replaced.
 	r.position = func(echo.Context) error { return httpapi.Problemf(httpapi.CredentialInvalid, "old") }
@@ -339,18 +361,65 @@ func TestWithoutScripts(t *testing.T) {
 	require.Equal(t, 303, r.post(form, "Cookie", cookie).Code)
 }
 
+// said is what somebody reads on a page without scripts, from the title down: its paragraphs that are not hidden.
+func said(w *httptest.ResponseRecorder) []string {
+	var all []string
+	for _, m := range regexp.MustCompile(`<(?:h1|p)( [^>]*)?>([^<]+)</(?:h1|p)>`).FindAllStringSubmatch(w.Body.String(), -1) {
+		if !strings.HasSuffix(m[1], "hidden") {
+			all = append(all, html.UnescapeString(m[2]))
+		}
+	}
+	return all
+}
+
+// What is told of how a queue stands is said without scripts, too.
+func TestWithoutScriptsInEveryState(t *testing.T) {
+	r := open(t, nil)
+	read := func(lang, told string) []string {
+		r.position = func(c echo.Context) error { return httpapi.WriteRawJSON(c, 200, []byte(told)) }
+		return said(r.get("/queue/wait?queue=main&plain=1&lang="+lang, "Cookie", cookie))
+	}
+	const renewsItself = "This page renews itself. Reloading it loses nothing."
+	require.Equal(t, []string{"You are in line", "about 10 to 13 minutes", "about 1,200 ahead", "now serving 5 · your ticket 1,300",
+		"When it is your turn, this page says so and has a button to go in. Leave it open.", "The number may be a little high at the moment. Your place is safe.", renewsItself},
+		read("en", `{"state":"waiting","position":1201,"ahead":1200,"ticket":1300,"nowServing":5,"etaSeconds":700,"precision":"approximate","retryAfterMs":1000}`))
+	require.Equal(t, []string{"Not open yet", "Bring a ticket", "6th", "5 ahead · 0 behind", "6 in line", "opens in 1d 2:03:04", "your ticket 6",
+		"You are in line already. It opens on 2030-1-2 01:00 UTC.", renewsItself},
+		read("en", `{"state":"waiting","position":6,"ahead":5,"behind":0,"total":6,"ticket":6,"nowServing":0,"opensAt":"2030-01-02T01:00:00Z","opensInSeconds":93784,"message":"Bring a ticket","precision":"exact","retryAfterMs":1000}`))
+	require.Equal(t, []string{"추첨에 참여하셨습니다", "시작까지 2일 0:00:01", "내 번호표 6번", "2030년 1월 2일 01:00(UTC)에 열립니다. 그때까지 들어온 모든 분의 순서를 추첨으로 정하므로, 먼저 왔다고 유리하지 않습니다.",
+		"이 페이지는 자동으로 갱신됩니다. 새로고침해도 순서는 그대로입니다.", "추첨은 미리 정해져 있습니다: c0ffee"},
+		slices.DeleteFunc(read("ko", `{"state":"waiting","order":"draw","commitment":"c0ffee","ticket":6,"nowServing":0,"opensAt":"2030-01-02T01:00:00Z","opensInSeconds":172801,"retryAfterMs":1000}`),
+			func(s string) bool { return strings.HasPrefix(s, "전체") }))
+	require.Equal(t, []string{"The line is paused", "your ticket 6", "Nobody is let in at the moment. You keep your place, and this page goes on by itself.", renewsItself},
+		read("en", `{"state":"waiting","paused":true,"ticket":6,"retryAfterMs":1000}`))
+	for seconds, want := range map[int]string{59: "less than a minute", 60: "about 1 to 2 minutes", 600: "about 9 to 11 minutes", 1200: "about 18 to 22 minutes", 1201: "about 18 to 23 minutes",
+		5999: "about 89 to 110 minutes", 6000: "about 1 to 2 hours", 36000: "about 9 to 11 hours"} {
+		require.Contains(t, read("en", fmt.Sprintf(`{"state":"waiting","position":6,"ahead":5,"etaSeconds":%d}`, seconds)), want)
+	}
+
+	// Whose identity the site signs, and who has no scripts to bring it.
+	r.enter = func(echo.Context) error {
+		return httpapi.Problemf(httpapi.CredentialMissing, "a token that the site signed is wanted")
+	}
+	w := r.post(url.Values{"queue": {"main"}, "key": {"0123456789abcdef"}})
+	require.Equal(t, 401, w.Code)
+	require.Equal(t, "You can't enter the line from here", said(w)[0])
+	require.Contains(t, strings.Join(said(w), " "), "switch it on, or use a newer browser, and come here from the site again")
+}
+
 func TestAClosedQueueIsSaid(t *testing.T) {
 	r := open(t, nil)
+	r.entry.Settings.Message = "A second date on Monday"
 	r.entry.Closed, r.entry.Why = true, queue.WhySoldOut
 	w := r.get("/queue/wait?queue=main&plain=1")
-	require.Contains(t, w.Body.String(), "Sold out")
+	require.Equal(t, []string{"Sold out", "A second date on Monday"}, said(w)[:2], "who comes late reads what the operators say")
 	require.NotContains(t, w.Body.String(), "<form")
 	r.enter = func(echo.Context) error {
-		return httpapi.Problemf(httpapi.QueueClosed, "closed").With("reason", "closed")
+		return httpapi.Problemf(httpapi.QueueClosed, "closed").With("reason", "closed").With("message", "A third one on Tuesday")
 	}
 	w = r.post(url.Values{"queue": {"main"}, "key": {"0123456789abcdef"}})
 	require.Equal(t, 410, w.Code)
-	require.Contains(t, w.Body.String(), "The line is closed")
+	require.Equal(t, []string{"The line is closed", "A third one on Tuesday"}, said(w)[:2])
 }
 
 func TestFault24_FormsOfOtherSitesAreRefused(t *testing.T) {
@@ -468,6 +537,7 @@ func TestALanguageIsOneFile(t *testing.T) {
 func TestABrokenLookIsRefused(t *testing.T) {
 	en, err := os.ReadFile("lang/en.json")
 	require.NoError(t, err)
+	lineOf := func(part string) int { return 1 + strings.Count(string(en)[:strings.Index(string(en), part)], "\n") }
 	head, line := "{{template \"head\" .}}", "{{template \"line\" .}}"
 	for _, c := range []struct {
 		name, file, text string
@@ -491,8 +561,22 @@ func TestABrokenLookIsRefused(t *testing.T) {
 		{"too large", "logo.svg", strings.Repeat("x", 600<<10), []string{"logo.svg: it has 614400 bytes"}},
 		{"a name of ours", "page.css", "a{}", []string{"page.css: a file of this name is built in"}},
 		{"words that don't parse", "lang/fr.json", "{\n\"name\": \"x\",\n oops}", []string{"lang/fr.json:3:"}},
-		{"words that are missing", "lang/fr.json", strings.Replace(string(en), `"leave.no"`, `"leave.nope"`, 1), []string{`lang/fr.json: "leave.no" is missing`, `no text called "leave.nope"`}},
-		{"other values", "lang/fr.json", strings.Replace(string(en), "{low} to {high} minutes", "{low} minutes", 1), []string{`lang/fr.json: "wait.minutes" has the values [low]`}},
+		{"words that are missing", "lang/fr.json", strings.Replace(string(en), `"leave.no"`, `"leave.nope"`, 1), []string{
+			fmt.Sprintf(`lang/fr.json:%d: "leave.no" is missing`, lineOf("}\n")), fmt.Sprintf(`lang/fr.json:%d: "leave.nope" is no text`, lineOf(`"leave.no"`))}},
+		{"a word that is empty", "lang/fr.json", strings.Replace(string(en), `"Leave the line"`, `""`, 1), []string{fmt.Sprintf(`lang/fr.json:%d: "leave" is missing`, lineOf(`"leave":`))}},
+		{"other values", "lang/fr.json", strings.Replace(string(en), "{low} to {high} minutes", "{low} minutes", 1), []string{fmt.Sprintf(`lang/fr.json:%d: "wait.minutes" has the values [low]`, lineOf(`"wait.minutes"`))}},
+		{"a word twice", "lang/fr.json", strings.Replace(string(en), `"leave":`, `"page":`, 1), []string{fmt.Sprintf(`lang/fr.json:%d:`, lineOf(`"leave":`)), "duplicate"}},
+		{"no text", "lang/fr.json", strings.Replace(string(en), `"Leave the line"`, `5`, 1), []string{fmt.Sprintf(`lang/fr.json:%d: what "leave" is has to be a text`, lineOf(`"leave":`))}},
+		{"no object", "lang/fr.json", "\n\n[]", []string{"lang/fr.json:3: it is one object"}},
+		{"our own words, half of them", "lang/en.json", "{\n\"name\": \"English\",\n\"more\": \"\"\n}\n", []string{`lang/en.json:4: "leave" is missing`, `lang/en.json:3: "more" is no text`}},
+		{"a quote", "template.html", head + "\n" + line + "\n<p class=\"x>\n<b>y</b>\n", []string{"template.html:3: what begins here does not end"}},
+		{"a quote that another one ends", "template.html", head + "\n" + line + "\n\n<p class=\"x>\n<a href=\"/y\">\n<i title='z'>\n{{.Lang}}", []string{"template.html:4: "}},
+		{"a quote around a part", "template.html", head + "\n<p title=\"\n" + line + "\n", []string{"template.html:2: "}},
+		{"a comment", "template.html", head + "\n" + line + "\n{{if .Lang}}\n{{end}}\n<!-- x\n", []string{"template.html:5: what begins here does not end"}},
+		{"a comment within a condition", "template.html", head + "\n" + line + "\n{{if .Lang}}\n<!-- {{end}}\n", []string{"template.html:3:"}},
+		{"a tag", "template.html", head + "\n" + line + "\n<p\nclass=x\n", []string{"template.html:3: what begins here does not end"}},
+		{"a title", "template.html", head + "\n<title>\n" + line, []string{"template.html:2: "}},
+		{"a comment of an action", "template.html", head + line + "\n{{/* x\n", []string{"template.html:2: unclosed comment"}},
 		{"no language", "lang/no-such-tag-at-all.json", string(en), []string{"lang/no-such-tag-at-all.json: the name is a language tag"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

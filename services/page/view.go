@@ -51,6 +51,8 @@ const (
 	ended     = "ended"
 	shut      = "shut"
 	unknown   = "unknown"
+	notIn     = "plain"  // without scripts: nobody enters by looking
+	failed    = "failed" // without scripts: an entry that is not known to count
 	refused   = "refused"
 	badReturn = "badreturn"
 	badLang   = "badlang"
@@ -72,6 +74,8 @@ func viewOf(a answer) string {
 			return soldOut
 		}
 		return shut
+	case failed:
+		return failed
 	case "refused":
 		if a.Code == "queue_unknown" {
 			return unknown
@@ -104,16 +108,20 @@ func (w *words) values(a answer, now time.Time) map[string]string {
 			v[name] = w.number(n)
 		}
 	}
-	positive("position", a.Position)
-	if a.Position > 0 {
-		v["ordinal"] = w.ordinal(a.Position)
-	}
 	num("ahead", a.Ahead)
-	num("behind", a.Behind)
-	positive("total", a.Total)
+	if a.Precision != "approximate" { // a bound is said as one, and nothing that sounds surer beside it
+		positive("position", a.Position)
+		if a.Position > 0 {
+			v["ordinal"] = w.ordinal(a.Position)
+		}
+		num("behind", a.Behind)
+		positive("total", a.Total)
+	}
 	positive("ticket", a.Ticket)
 	positive("number", a.Number)
-	num("nowServing", a.NowServing)
+	if a.OpensAt == "" { // before that, nobody is served
+		num("nowServing", a.NowServing)
+	}
 	if a.EtaSeconds != nil {
 		v["wait"] = w.wait(*a.EtaSeconds)
 	}
@@ -121,37 +129,43 @@ func (w *words) values(a answer, now time.Time) map[string]string {
 	v["message"] = a.Message
 	v["code"] = a.Code
 	if t, err := time.Parse(time.RFC3339, a.OpensAt); err == nil {
-		v["opensAt"] = t.UTC().Format("2006-01-02 15:04 UTC")
-		v["countdown"] = clock(t.Sub(now))
+		v["opensAt"] = w.date(t)
+		v["countdown"] = w.clock(time.Duration(a.OpensInSeconds) * time.Second)
 	}
 	if t, err := time.Parse(time.RFC3339, a.ExpiresAt); err == nil {
-		v["left"] = clock(t.Sub(now))
+		v["left"] = w.clock(t.Sub(now))
 	}
 	return v
 }
 
 // wait is a wait as a range: nobody knows it better, and "8 minutes" would be held against us.
 func (w *words) wait(seconds int64) string {
-	name, unit := "wait.minutes", 60.0
+	name, unit := "wait.minutes", int64(60)
 	switch {
 	case seconds < 60:
 		return w.Text["wait.soon"]
 	case seconds >= 100*60:
 		name, unit = "wait.hours", 3600
 	}
-	n := float64(seconds) / unit
-	low := max(int64(math.Floor(n*0.9)), 1)
-	high := max(int64(math.Ceil(n*1.1)), low+1)
+	low := max(seconds*9/(10*unit), 1)
+	high := max((seconds*11+10*unit-1)/(10*unit), low+1)
 	return w.say(name, map[string]string{"low": w.number(low), "high": w.number(high)})
 }
 
+// date writes a moment. The reader's own time of day is known to browsers alone, so it is that of the world, and says so.
+func (w *words) date(t time.Time) string {
+	t = t.UTC()
+	v := map[string]string{"year": t.Format("2006"), "month": t.Format("1"), "day": t.Format("2"), "time": t.Format("15:04")}
+	return w.say("date", v)
+}
+
 // clock writes a time that is left: "4:59", "1:02:03", or with days "3d 1:02:03".
-func clock(d time.Duration) string {
+func (w *words) clock(d time.Duration) string {
 	s := max(int64(math.Ceil(d.Seconds())), 0)
 	days, h, m, s := s/86400, s/3600%24, s/60%60, s%60
 	var b strings.Builder
 	if days > 0 {
-		fmt.Fprintf(&b, "%dd ", days)
+		b.WriteString(w.say("days", map[string]string{"n": w.number(days)}))
 	}
 	if days > 0 || h > 0 {
 		fmt.Fprintf(&b, "%d:%02d:%02d", h, m, s)

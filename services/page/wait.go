@@ -4,10 +4,12 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/labstack/echo/v4"
@@ -56,7 +58,9 @@ func (s *Service) wait(c echo.Context) error {
 	q := c.QueryParams()
 	v := visit{back: q.Get("return"), lang: q.Get("lang"), plain: q.Get("plain") != ""}
 	var ok bool
-	if v.words, ok = s.words.pick(v.lang, r.Header.Get("Accept-Language")); !ok {
+	if v.words, ok = s.words.pick(v.lang, r.Header.Get("Accept-Language")); ok && v.lang != "" {
+		v.lang = v.words.Tag.String() // by which it goes on, whatever it was called
+	} else if !ok {
 		v.words, _ = s.words.pick("", r.Header.Get("Accept-Language"))
 		v.lang = ""
 		v.queue, _ = queue.ParseID(q.Get("queue"))
@@ -84,23 +88,28 @@ func (s *Service) wait(c echo.Context) error {
 	}
 	if a.State == "entering" && a.Code == "" {
 		if takes, why := e.TakesEntries(s.cfg.Now().UnixMilli()); !takes {
-			a.State, a.Reason = "closed", why
+			a.State, a.Reason, a.Message = "closed", why, e.Settings.Message
 		}
 	}
 	p := s.plain(v, s.look, a, e)
-	if after := renews(a); after > 0 {
+	if after := renews(a, s.cfg.Now()); after > 0 {
 		c.Response().Header().Set("Refresh", strconv.Itoa(after)+"; url="+v.url(v.lang, true, v.back))
 	}
 	return s.write(c, http.StatusOK, p)
 }
 
-// renews is after how many seconds a page without scripts renews itself; 0: not.
-func renews(a answer) int {
+// renews is after how many seconds a page without scripts renews itself; 0: not. It tells of a turn that it is over, and not
+// before: a button is to stay where the finger is.
+func renews(a answer, now time.Time) int {
 	switch {
+	case a.State == "waiting" && a.Code != "":
+		return int(max((a.RetryAfterMs+999)/1000, 5))
 	case a.State == "waiting":
 		return int(max((a.RetryAfterMs+999)/1000, 1))
-	case a.Code != "":
-		return int(max((a.RetryAfterMs+999)/1000, 5))
+	case a.State == "admitted":
+		if t, err := time.Parse(time.RFC3339, a.ExpiresAt); err == nil {
+			return int(max(math.Ceil(t.Sub(now).Seconds()), 0)) + 1
+		}
 	}
 	return 0
 }
@@ -167,8 +176,8 @@ func (s *Service) ask(r *http.Request, v visit) (answer, []string) {
 	case out.status == http.StatusUnauthorized: // a receipt that counts for nothing: it is given up by entering
 		return a, nil
 	}
-	a.Code, a.RetryAfterMs = got.Code, got.RetryAfterMs
-	return a, nil
+	// A cookie of ours that is not refused: there is a place, and nobody can tell where.
+	return answer{State: "waiting", Code: got.Code, RetryAfterMs: got.RetryAfterMs}, nil
 }
 
 func retryAfter(h http.Header) int64 {
@@ -227,21 +236,27 @@ type example struct {
 // plain is the page that needs no script.
 func (s *Service) plain(v visit, l *look, a answer, e *queue.Entry) *shown {
 	view := viewOf(a)
+	if view == entering { // which a script does by itself
+		view = notIn
+	}
 	p := s.show(v, l, view, v.words.values(a, s.cfg.Now()))
 	p.flags = []string{"plain"}
+	if renews(a, s.cfg.Now()) > 0 {
+		p.flags = append(p.flags, "renews")
+	}
 	if a.Precision == "approximate" {
 		p.flags = append(p.flags, "approximate")
 	}
-	if a.Code != "" && a.State == "entering" {
+	switch {
+	case a.Code != "" && a.State == "waiting":
 		p.flags = append(p.flags, "unavailable")
+	case a.Code == string(httpapi.CredentialMissing): // the form can't carry what the site signed
+		p.flags = append(p.flags, "identity")
 	}
 	f := &form{Queue: string(v.queue), Return: v.back, Lang: v.lang, Label: "plain.enter"}
 	switch view {
-	case entering:
-		p.Title = v.words.Text["page"]
-		if a.Code == "" { // else there may be a place already
-			p.Form = f
-		}
+	case notIn, failed:
+		p.Form = f
 	case expired, left, released:
 		f.Label = "enter"
 		if takes, _ := e.TakesEntries(s.cfg.Now().UnixMilli()); takes {

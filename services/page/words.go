@@ -1,6 +1,7 @@
 package page
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/text/feature/plural"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
@@ -22,6 +24,7 @@ type words struct {
 	Tag  language.Tag
 	Text map[string]string
 
+	lines   map[string]int // where each name is in its file; "": the end of it
 	printer *message.Printer
 }
 
@@ -38,6 +41,7 @@ const first = "en"
 // every mistake, and the file that it is in.
 func readLanguages(folders ...fs.FS) (*languages, error) {
 	files := map[string]*words{}
+	var base *words // ours, also where operators word the same language in their own way
 	var errs []error
 	for _, folder := range folders {
 		names, err := fs.Glob(folder, "lang/*.json")
@@ -51,16 +55,21 @@ func readLanguages(folders ...fs.FS) (*languages, error) {
 				continue
 			}
 			files[w.Tag.String()] = w
+			if base == nil && w.Tag.String() == first {
+				base = w
+			}
 		}
 	}
-	base := files[first]
 	if base == nil {
 		return nil, errors.Join(append(errs, fmt.Errorf("lang/%s.json is missing", first))...)
 	}
-	l := &languages{all: []*words{base}}
+	l := &languages{all: []*words{files[first]}}
 	for _, tag := range slices.Sorted(maps.Keys(files)) {
-		if w := files[tag]; w != base {
+		w := files[tag]
+		if w != base {
 			errs = append(errs, w.compare(base))
+		}
+		if tag != first {
 			l.all = append(l.all, w)
 		}
 	}
@@ -85,8 +94,13 @@ func readWords(folder fs.FS, name string) (*words, error) {
 		return nil, fmt.Errorf("%s: the name is a language tag, as in ko.json or pt-BR.json", name)
 	}
 	if err := json.Unmarshal(b, &w.Text); err != nil {
-		return nil, fmt.Errorf("%s:%d: it is one object of names and texts: %w", name, lineOf(b, err), err)
+		line := lineOf(b, err)
+		if wrong := new(json.SemanticError); errors.As(err, &wrong) && wrong.JSONPointer != "" {
+			return nil, fmt.Errorf("%s:%d: what %q is has to be a text, in quotes", name, line, wrong.JSONPointer.LastToken())
+		}
+		return nil, fmt.Errorf("%s:%d: it is one object of names and texts: %w", name, line, err)
 	}
+	w.lines = linesOf(b)
 	w.printer = message.NewPrinter(w.Tag)
 	return w, nil
 }
@@ -99,8 +113,8 @@ const ordinalForm = "ordinal."
 // compare says what w lacks of base, has too much, or says of other values.
 func (w *words) compare(base *words) error {
 	var errs []error
-	bad := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("lang/"+w.Tag.String()+".json: "+format, args...))
+	bad := func(name, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("lang/%s.json:%d: %q %s", w.Tag, w.line(name), name, fmt.Sprintf(format, args...)))
 	}
 	for _, name := range slices.Sorted(maps.Keys(base.Text)) {
 		if strings.HasPrefix(name, ordinalForm) && name != ordinalForm+"other" {
@@ -109,17 +123,45 @@ func (w *words) compare(base *words) error {
 		text, ok := w.Text[name]
 		switch {
 		case !ok || text == "":
-			bad("%q is missing", name)
+			bad(name, "is missing")
 		case !slices.Equal(valuesIn(text), valuesIn(base.Text[name])):
-			bad("%q has the values %v, and those of %s.json are %v", name, valuesIn(text), first, valuesIn(base.Text[name]))
+			bad(name, "has the values %v, and those of our own %s.json are %v", valuesIn(text), first, valuesIn(base.Text[name]))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.Text)) {
 		if _, ok := base.Text[name]; !ok && !strings.HasPrefix(name, ordinalForm) {
-			bad("there is no text called %q", name)
+			bad(name, "is no text that is said anywhere")
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// linesOf tells the line of each name in an object, and under "" that of its end. What it is was checked before.
+func linesOf(b []byte) map[string]int {
+	lines := map[string]int{}
+	dec := jsontext.NewDecoder(bytes.NewReader(b))
+	here := func() int { return 1 + bytes.Count(b[:dec.InputOffset()], []byte("\n")) }
+	for {
+		t, err := dec.ReadToken()
+		switch {
+		case err != nil || t.Kind() == '}':
+			lines[""] = here()
+			return lines
+		case t.Kind() == '"':
+			lines[t.String()] = here()
+			if dec.SkipValue() != nil {
+				return lines
+			}
+		}
+	}
+}
+
+// line is that of name, or the end of the file, where it could be.
+func (w *words) line(name string) int {
+	if n := w.lines[name]; n > 0 {
+		return n
+	}
+	return w.lines[""]
 }
 
 // valuesIn are the names in braces, sorted, each once.
@@ -132,8 +174,8 @@ func valuesIn(text string) []string {
 	return slices.Compact(names)
 }
 
-// pick is the language that is asked for by name; ok is false where there is none of that name. Without a name it is the one that
-// fits the header best.
+// pick is the language that is asked for by name, also by that of a country's (en-US); ok is false where there is none like it.
+// Without a name it is the one that fits the header best.
 func (l *languages) pick(name, acceptLanguage string) (w *words, ok bool) {
 	if name == "" {
 		// A header that can't be read wants nothing in particular. Long ones are not read to their end.
@@ -146,7 +188,18 @@ func (l *languages) pick(name, acceptLanguage string) (w *words, ok bool) {
 			return w, true
 		}
 	}
+	if tag, err := language.Parse(name[:min(len(name), 35)]); err == nil {
+		_, i, sure := l.matcher.Match(tag)
+		if sure >= language.High && baseOf(tag) == baseOf(l.all[i].Tag) { // and not one that its speakers are said to know as well
+			return l.all[i], true
+		}
+	}
 	return nil, false
+}
+
+func baseOf(t language.Tag) language.Base {
+	b, _ := t.Base()
+	return b
 }
 
 // say is the first of the texts whose values are all known; "" where there is none.
