@@ -50,7 +50,7 @@ func States() []State { return []State{Deleting, Ended, Closed, Paused, NotOpen,
 // Live is how a line goes at the moment, as far as the process that answers knows.
 type Live struct {
 	Waiting int64   `json:"waiting"`                 // people in line
-	Active  int64   `json:"active"`                  // admissions that hold
+	Active  int64   `json:"active"`                  // admissions that take a place: they hold, or ended less than 30 s ago
 	Served  int64   `json:"served"`                  // the highest number admitted
 	Rate    float64 `json:"ratePerSecond"`           // people let in, over the last minute
 	Skip    string  `json:"nobodyBecause,omitempty"` // why nobody is let in just now; "" if somebody is

@@ -54,7 +54,7 @@ func TestInABrowser(t *testing.T) {
 	}
 	cfg := w.config()
 	cfg.Queues, cfg.Look, cfg.Sample = c.Follower.AllAny, 200*time.Millisecond, time.Second
-	s, err := New(cfg, zap.NewNop())
+	s, err := New(cfg, zap.NewNop(), nil)
 	require.NoError(t, err)
 
 	e, err := httpapi.New(httpapi.Config{}, zap.NewNop(), prometheus.NewRegistry())
@@ -70,6 +70,16 @@ func TestInABrowser(t *testing.T) {
 		main.change(func() {
 			main.claim = queue.Record{Ticket: 9, Mode: queue.ModeDirect, Issuer: "host/7", AtMs: time.Now().UnixMilli()}
 		})
+		return c.NoContent(http.StatusNoContent)
+	})
+	e.POST("/test/lose", func(c echo.Context) error { // another process leads second, and keeps its line
+		w.readings["second"].change(func() { w.readings["second"].noLine = true })
+		w.change(func() { w.why["second"] = queue.SkipNotLeading })
+		return c.NoContent(http.StatusNoContent)
+	})
+	e.POST("/test/find", func(c echo.Context) error {
+		w.readings["second"].change(func() { w.readings["second"].noLine = false })
+		w.change(func() { w.why["second"] = queue.Empty.String() })
 		return c.NoContent(http.StatusNoContent)
 	})
 	server := httpapi.NewServer(httpapi.ServerConfig{Name: "private", Address: "127.0.0.1:0"}, e, zap.NewNop())
@@ -93,7 +103,7 @@ func TestInABrowser(t *testing.T) {
 	for _, ch := range changes {
 		done = append(done, ch.Who+" "+ch.Action)
 	}
-	require.Equal(t, []string{"anna close", "anna resume", "anna close", "anna resume", "anna pause", "bob set", "anna set", "setup create"}, done)
+	require.Equal(t, []string{"anna close", "anna resume", "anna pause", "anna close", "anna resume", "anna close", "anna resume", "anna pause", "bob set", "anna set", "setup create"}, done)
 	now, _ := c.Follower.GetAny("main")
 	require.True(t, now.Closed && now.Ending)
 	require.Equal(t, queue.WhySoldOut, now.Why)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/soonbeon/soonbeon/pkg/lifecycle"
@@ -45,11 +46,12 @@ type Config struct {
 // Service serves the dashboard. It is a lifecycle.Service: its streams end with Stop, which therefore comes before that of the HTTP
 // server. Before Start and after Stop the page is served, and streams are refused.
 type Service struct {
-	cfg    Config
-	logger *zap.Logger
-	files  map[string]file
-	loop   lifecycle.Loop
-	began  time.Time
+	cfg     Config
+	logger  *zap.Logger
+	metrics *metrics
+	files   map[string]file
+	loop    lifecycle.Loop
+	began   time.Time
 
 	mu      sync.Mutex
 	open    bool // between Start and Stop
@@ -65,7 +67,7 @@ type Service struct {
 }
 
 // New checks cfg and makes a Service.
-func New(cfg Config, logger *zap.Logger) (*Service, error) {
+func New(cfg Config, logger *zap.Logger, reg prometheus.Registerer) (*Service, error) {
 	if cfg.Queues == nil || cfg.Reading == nil {
 		return nil, errors.New("dashboard: queues and readings are needed")
 	}
@@ -80,13 +82,16 @@ func New(cfg Config, logger *zap.Logger) (*Service, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	if cfg.Why == nil {
+		cfg.Why = func(queue.ID) string { return queue.SkipNotLeading }
+	}
 	files, err := readFiles()
 	if err != nil {
 		return nil, err
 	}
 	idle := make(chan struct{})
 	close(idle)
-	return &Service{cfg: cfg, logger: logger, files: files, ended: make(chan struct{}), looked: make(chan struct{}), idle: idle,
+	return &Service{cfg: cfg, logger: logger, metrics: newMetrics(reg), files: files, ended: make(chan struct{}), looked: make(chan struct{}), idle: idle,
 		watched: map[queue.ID]*watched{}}, nil
 }
 
@@ -138,7 +143,9 @@ func (s *Service) run(ctx context.Context) {
 		somebody := s.streams > 0
 		s.mu.Unlock()
 		if due || somebody {
+			began := time.Now()
 			s.look(ctx, now, due)
+			s.metrics.looks.Observe(time.Since(began).Seconds())
 		}
 		if due {
 			sampled = now

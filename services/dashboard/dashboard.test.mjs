@@ -83,6 +83,12 @@ async function confirm() {
   await page.waitForSelector("#ask:not([open])", { state: "attached" });
 }
 
+/** The last change, as the page shows it. */
+const recorded = (what) => until(async () => {
+  const row = page.locator("section:last-of-type tbody tr").first();
+  return (await row.count()) && what.test(await row.innerText());
+}, String(what));
+
 test("only with an operator's secret, which stays in this tab", async () => {
   await page.goto(DASHBOARD);
   await page.waitForSelector("#secret");
@@ -90,6 +96,8 @@ test("only with an operator's secret, which stays in this tab", async () => {
   await signIn("x".repeat(40));
   await has("This secret is not accepted");
   assert.equal(await page.evaluate(() => sessionStorage.length), 0);
+  await signIn("비밀키");
+  await has("no letters but those of ASCII");
   await signIn();
   await has("Live");
   assert.equal(await page.evaluate(() => JSON.stringify(localStorage) + document.cookie), "{}");
@@ -106,6 +114,39 @@ test("all queues at a glance", async () => {
   await page.fill("#filter", "");
   await page.check("input[type=checkbox]");
   await until(async () => (await page.locator("tbody tr").count()) === 1, "one has people");
+  await page.uncheck("input[type=checkbox]");
+});
+
+test("what is not known here is no 0, and no reason", async () => {
+  await fetch(new URL("/test/lose", DASHBOARD), { method: "POST" });
+  await has("not known here: this process does not lead it");
+  await has("2 queues · – waiting · 15");
+  assert.doesNotMatch(await text(), /Nobody is let in|0 waiting/);
+  await page.click("a[href='#queue=second']");
+  await has("This process does not lead this queue.");
+  await has("does not keep the line");
+  assert.doesNotMatch(await text(), /Nobody is let in/);
+  await page.goBack();
+  await fetch(new URL("/test/find", DASHBOARD), { method: "POST" });
+  await has("nobody waits");
+  await has("7,412 waiting");
+});
+
+test("an address that nobody made", async () => {
+  await page.evaluate(() => (location.hash = "#queue=%"));
+  await has("There is no queue %.");
+  await page.waitForSelector("a[href='#queue=main']");
+});
+
+test("a page without its words says so, and finds them", async () => {
+  const one = await page.context().newPage();
+  await one.route("**/words.json", (r) => r.fulfill({ status: 503, body: "{}" }));
+  await one.goto(DASHBOARD);
+  const body = () => one.evaluate(() => document.body.innerText);
+  await until(async () => /does not answer.*\n+.*응답하지 않습니다/.test(await body()), "both languages");
+  await one.unroute("**/words.json");
+  await one.waitForSelector("#secret");
+  await one.close();
 });
 
 test("one queue closely", async () => {
@@ -162,9 +203,14 @@ test("somebody else was faster", async () => {
 
 test("pause with a message, resume, close, in Korean", async () => {
   await page.selectOption("#lang", "ko");
-  await has("가장 긴 대기");
+  await has("다음 차례가 기다린 시간");
   await sound("queue-ko");
   await control("pause");
+  await page.route("**/pause", (r) => r.fulfill({ status: 503, contentType: "application/problem+json", body: '{"code":"log_trouble","detail":"in English"}' }));
+  await page.click("#ask button[type=submit]");
+  await until(async () => /운영자의 판단이 필요합니다/.test(await asked()), "it is told in Korean");
+  assert.doesNotMatch(await asked(), /in English/);
+  await page.unroute("**/pause");
   await page.fill("#ask textarea", "곧 다시 시작합니다");
   assert.match(await asked(), /대기 7,412명/);
   await sound("pause-ko");
@@ -172,6 +218,7 @@ test("pause with a message, resume, close, in Korean", async () => {
   await has("main의 입장을 멈추었습니다");
   await until(async () => (await page.locator("[data-act=pause]").count()) === 0, "no second pause");
   assert.equal((await queue()).settings.message, "곧 다시 시작합니다");
+  await recorded(/anna\s+일시 정지\s+.*message: – → 곧 다시 시작합니다.*paused: false → true/s);
   await control("resume");
   await confirm();
   await until(async () => (await queue()).state === "open", "open");
@@ -179,11 +226,27 @@ test("pause with a message, resume, close, in Korean", async () => {
   await control("close");
   await confirm();
   await until(async () => (await queue()).state === "closed", "closed");
+  await recorded(/anna\s+마감\s+.*closed: false → true/s);
   await page.waitForSelector("[data-act=resume]");
   await control("resume");
   assert.match(await asked(), /다시 줄을 설 수 있습니다/);
   await confirm();
   await until(async () => (await queue()).state === "open", "open");
+});
+
+test("closed and paused are both seen", async () => {
+  await page.waitForSelector("[data-act=close]");
+  await control("close");
+  await confirm();
+  await page.waitForSelector("[data-act=close]", { state: "detached" });
+  await control("pause");
+  await confirm();
+  const title = () => page.evaluate(() => document.querySelector(".title").innerText);
+  await until(async () => /접수 마감\s*일시 정지/.test(await title()), "two badges");
+  assert.equal(await page.locator("[data-act=pause]").count(), 0);
+  await control("resume");
+  await confirm();
+  await until(async () => (await queue()).state === "open" && !(await queue()).paused, "open");
 });
 
 test("an outage is seen", async () => {
@@ -207,6 +270,7 @@ test("sold out takes the queue's name", async () => {
   await confirm();
   await has("main has ended as sold out");
   await has("Closed, with the reason: sold out");
+  await recorded(/anna\s+closed\s+.*closed: false → true.*ending: false → true.*reason: – → sold_out/s);
 });
 
 test("on a phone", async () => {

@@ -3,15 +3,20 @@ package dashboard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
 	"github.com/soonbeon/soonbeon/pkg/lifecycle"
 	"github.com/soonbeon/soonbeon/pkg/lifecycle/lifecycletest"
+	"github.com/soonbeon/soonbeon/pkg/linelog"
 	"github.com/soonbeon/soonbeon/pkg/queue"
 	"github.com/soonbeon/soonbeon/services/catalog"
 	"github.com/soonbeon/soonbeon/services/follow"
@@ -48,7 +53,9 @@ func TestAllQueuesLive(t *testing.T) {
 	require.Equal(t, queue.ID("b"), next.Queues[0].ID)
 	require.Nil(t, next.Queues[0].Waiting)
 	require.EqualValues(t, 9, *next.Queues[0].Active)
-	require.Equal(t, queue.SkipNotLeading, next.Queues[0].Why)
+	require.Empty(t, next.Queues[0].Why, "that this process doesn't lead it is no reason that nobody is let in")
+	require.True(t, next.Queues[0].Elsewhere)
+	require.False(t, a.Elsewhere)
 
 	now := time.Now().UnixMilli()
 	w.readings["a"].change(func() {
@@ -67,11 +74,23 @@ func TestAllQueuesLive(t *testing.T) {
 	})
 	got = s.until("a", func(r row) bool { return r.Version == 5 })
 	require.Equal(t, catalog.Paused, got.State)
+	w.change(func() {
+		e := *w.entries[0]
+		e.Version, e.Closed = 6, true
+		w.entries[0] = &e
+	})
+	got = s.until("a", func(r row) bool { return r.Version == 6 })
+	require.Equal(t, catalog.Closed, got.State)
+	require.True(t, got.Paused, "it is both, and nobody moves")
+	w.readings["a"].change(func() { w.readings["a"].trouble = errors.New("no broker yet") })
+	got = s.until("a", func(r row) bool { return r.Trouble != "" })
+	require.Equal(t, unreadable, got.Trouble)
+	require.Equal(t, "no broker yet", got.Detail)
 	w.readings["a"].change(func() {
-		w.readings["a"].trouble = errors.New("the log was trimmed")
+		w.readings["a"].trouble = fmt.Errorf("following: %w", &linelog.TroubleError{Queue: "a", Kind: linelog.Trimmed})
 		w.readings["a"].claim = queue.Record{Ticket: 3, Mode: queue.ModeDirect}
 	})
-	got = s.until("a", func(r row) bool { return r.Trouble != "" && r.Mode != "" })
+	got = s.until("a", func(r row) bool { return r.Trouble == "trimmed" && r.Mode != "" })
 	require.True(t, got.Outage)
 
 	w.change(func() { w.entries = w.entries[1:] })
@@ -152,7 +171,8 @@ func TestOnlyOperatorsLook(t *testing.T) {
 	w := newWorld("a")
 	cfg := w.config()
 	cfg.MaxStreams = 1
-	s, url := open(t, cfg)
+	reg := prometheus.NewRegistry()
+	s, url := openWith(t, cfg, reg)
 	for path, want := range map[string]int{"": 401, "?queue=a": 401} {
 		require.Equal(t, want, get(t, url+"/dashboard/events"+path, "").StatusCode)
 		require.Equal(t, 403, get(t, url+"/dashboard/events"+path, "Bearer "+annas[1:]).StatusCode)
@@ -166,19 +186,27 @@ func TestOnlyOperatorsLook(t *testing.T) {
 		require.Equal(t, want, res.StatusCode, id)
 		_ = res.Body.Close()
 	}
-	var first *stream
-	require.Eventually(t, func() bool {
-		res := get(t, url+"/dashboard/events", "Bearer "+annas)
-		if res.StatusCode == 200 {
-			first = &stream{t, nil, func() { _ = res.Body.Close() }}
-		}
-		return first != nil
-	}, patience, time.Millisecond)
+	none := func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.streams == 0 }
+	require.Eventually(t, none, patience, time.Millisecond)
+	first := watch(t, url+"/dashboard/events")
+	require.EqualValues(t, 1, testutil.ToFloat64(s.metrics.streams))
 	res := get(t, url+"/dashboard/events", "Bearer "+annas)
 	require.Equal(t, 503, res.StatusCode)
 	require.NotEmpty(t, res.Header.Get("Retry-After"))
 	first.shut()
-	require.Eventually(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.streams == 0 }, patience, time.Millisecond)
+	require.Eventually(t, none, patience, time.Millisecond)
+
+	require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(`
+# HELP soonbeon_dashboard_refused_total Streams of operators that were refused, by why.
+# TYPE soonbeon_dashboard_refused_total counter
+soonbeon_dashboard_refused_total{why="credential"} 4
+soonbeon_dashboard_refused_total{why="full"} 1
+soonbeon_dashboard_refused_total{why="no_queue"} 3
+soonbeon_dashboard_refused_total{why="stopping"} 0
+# HELP soonbeon_dashboard_streams Streams of operators that are open.
+# TYPE soonbeon_dashboard_streams gauge
+soonbeon_dashboard_streams 0
+`), "soonbeon_dashboard_refused_total", "soonbeon_dashboard_streams"))
 
 	cfg.Operators = nil
 	_, url = open(t, cfg)
@@ -221,6 +249,8 @@ func TestSlowReadersAreDropped(t *testing.T) {
 	}
 	require.Eventually(t, streams(1), patience, time.Millisecond)
 	require.Eventually(t, streams(0), patience, time.Millisecond)
+	require.EqualValues(t, 1, testutil.ToFloat64(s.metrics.dropped))
+	require.Positive(t, testutil.CollectAndCount(s.metrics.looks))
 }
 
 func TestASignOfLifeWhereNothingChanges(t *testing.T) {
@@ -252,14 +282,14 @@ func TestStreamsEndWithTheService(t *testing.T) {
 
 func TestKeepsTheContractOfAService(t *testing.T) {
 	lifecycletest.Stress(t, func(t *testing.T) lifecycle.Service {
-		s, err := New(newWorld("a").config(), zap.NewNop())
+		s, err := New(newWorld("a").config(), zap.NewNop(), nil)
 		require.NoError(t, err)
 		return s
 	})
-	_, err := New(Config{}, zap.NewNop())
+	_, err := New(Config{}, zap.NewNop(), nil)
 	require.Error(t, err)
 	cfg := newWorld().config()
 	cfg.Sample, cfg.Look = time.Second, time.Minute
-	_, err = New(cfg, zap.NewNop())
+	_, err = New(cfg, zap.NewNop(), nil)
 	require.Error(t, err)
 }

@@ -20,7 +20,7 @@
 // client that does not read for WriteTimeout is dropped. One goroutine keeps time for all.
 //
 // A process shows what it knows itself. Where it doesn't keep a queue's line, it says so; where another process leads, it doesn't know why nobody is
-// let in. When the brokers are away it shows what is known, which stands still; when Redis is away the projection's lag isn't known. After a restart the
+// let in, and says that and no reason. When the brokers are away it shows what is known, which stands still; when Redis is away the projection's lag isn't known. After a restart the
 // last hour begins anew: what is older is in the log (`soonbeon audit`) and in Prometheus.
 //
 // It leaves out making and deleting queues, settings other than the rate, alarms, and more than an hour.

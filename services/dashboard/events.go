@@ -2,7 +2,9 @@ package dashboard
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -26,25 +28,29 @@ type rows struct {
 
 // events streams what changes to one operator, until the client or the service ends it.
 func (s *Service) events(c echo.Context) error {
+	refused := func(why string, err error) error {
+		s.metrics.refused.WithLabelValues(why).Inc()
+		return err
+	}
 	if _, err := s.cfg.Operators.Check(c.Request()); err != nil {
 		if !s.cfg.Operators.Any() {
-			return httpapi.Problemf(httpapi.CredentialForbidden, "this process has no operators: SOONBEON_OPERATORS lists them")
+			err = httpapi.Problemf(httpapi.CredentialForbidden, "this process has no operators: SOONBEON_OPERATORS lists them")
 		}
-		return err
+		return refused(refusedCredential, err)
 	}
 	v := &viewer{s: s}
 	if c.QueryParams().Has("queue") {
 		id, err := queue.ParseID(c.QueryParam("queue"))
 		if err != nil {
-			return httpapi.Problemf(httpapi.QueueUnknown, "%v", err)
+			return refused(refusedQueue, httpapi.Problemf(httpapi.QueueUnknown, "%v", err))
 		}
 		if !slices.ContainsFunc(s.cfg.Queues(), func(e *queue.Entry) bool { return e.ID == id }) {
-			return httpapi.Problemf(httpapi.QueueUnknown, "there is no queue %s", id)
+			return refused(refusedQueue, httpapi.Problemf(httpapi.QueueUnknown, "there is no queue %s", id))
 		}
 		v.id = id
 	}
-	if err := s.begin(); err != nil {
-		return err
+	if why, err := s.begin(); err != nil {
+		return refused(why, err)
 	}
 	defer s.leave()
 
@@ -64,20 +70,21 @@ func (s *Service) events(c echo.Context) error {
 	return nil
 }
 
-// begin counts a stream, or refuses it.
-func (s *Service) begin() error {
+// begin counts a stream, or says why not.
+func (s *Service) begin() (why string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case !s.open:
-		return httpapi.Problemf(httpapi.StreamsFull, "this process is starting or stopping").After(time.Second)
+		return refusedStopping, httpapi.Problemf(httpapi.StreamsFull, "this process is starting or stopping").After(time.Second)
 	case s.streams >= s.cfg.MaxStreams:
-		return httpapi.Problemf(httpapi.StreamsFull, "%d people look at this process's dashboard already", s.streams).After(10 * time.Second)
+		return refusedFull, httpapi.Problemf(httpapi.StreamsFull, "%d people look at this process's dashboard already", s.streams).After(10 * time.Second)
 	case s.streams == 0:
 		s.idle = make(chan struct{})
 	}
 	s.streams++
-	return nil
+	s.metrics.streams.Set(float64(s.streams))
+	return "", nil
 }
 
 func (s *Service) leave() {
@@ -86,6 +93,7 @@ func (s *Service) leave() {
 	if s.streams--; s.streams == 0 {
 		close(s.idle)
 	}
+	s.metrics.streams.Set(float64(s.streams))
 }
 
 // viewer is one stream.
@@ -133,6 +141,9 @@ func (v *viewer) next(ctx context.Context) bool {
 		err = v.control.Flush()
 	}
 	v.wrote = now
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		s.metrics.dropped.Inc()
+	}
 	return err == nil
 }
 

@@ -16,7 +16,7 @@ func TestTheLastHour(t *testing.T) {
 	w := newWorld("a", "idle")
 	cfg := w.config()
 	cfg.Sample = 5 * time.Second
-	s, err := New(cfg, zap.NewNop())
+	s, err := New(cfg, zap.NewNop(), nil)
 	require.NoError(t, err)
 	r, at := w.readings["a"], time.UnixMilli(1_700_000_000_000)
 	look := func(n int) {
@@ -81,7 +81,7 @@ func TestRedisIsAskedLittle(t *testing.T) {
 	for i := range 50 {
 		w.make(queue.ID(fmt.Sprint("q", i)), int64(i+1))
 	}
-	s, err := New(w.config(), zap.NewNop())
+	s, err := New(w.config(), zap.NewNop(), nil)
 	require.NoError(t, err)
 	at := time.UnixMilli(1_700_000_000_000)
 	look := func() int {
@@ -92,14 +92,35 @@ func TestRedisIsAskedLittle(t *testing.T) {
 	}
 	require.Equal(t, 50, look())
 	require.LessOrEqual(t, look(), 50)
-	require.Zero(t, look(), "nothing has happened")
+	require.Equal(t, 1, look(), "nothing has happened, and Redis might have died")
 	w.readings["q7"].live.State.Seq = 12
 	require.Equal(t, 1, look())
 	require.EqualValues(t, 12, s.watched["q7"].behind)
 	require.Equal(t, 1, look(), "until it has caught up")
 	w.applied["q7"] = 12
 	require.Equal(t, 1, look())
-	require.Zero(t, look())
+	require.Equal(t, 1, look())
+
+	// An idle Redis that dies is away from all queues, and one that comes back empty is behind.
+	for id := range w.readings {
+		w.readings[id].live.State.Seq, w.applied[id] = 20, 20
+	}
+	require.Equal(t, 50, look())
+	w.away = true
+	require.Equal(t, 1, look())
+	for id, x := range s.watched {
+		require.EqualValues(t, -1, x.behind, id)
+	}
+	w.away = false
+	require.Equal(t, 50, look())
+	require.EqualValues(t, 0, s.watched["q9"].behind)
+	clear(w.applied)
+	require.Equal(t, 51, look(), "all of them are asked once one turns out to be behind")
+	require.EqualValues(t, 20, s.watched["q9"].behind)
+	for id := range w.readings {
+		w.applied[id] = 20
+	}
+	require.Equal(t, 50, look())
 
 	for _, r := range w.readings {
 		r.live.State.Seq++

@@ -3,12 +3,15 @@ package dashboard
 import (
 	"bytes"
 	"context"
+	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"go.uber.org/zap"
 
+	"github.com/soonbeon/soonbeon/pkg/linelog"
 	"github.com/soonbeon/soonbeon/pkg/queue"
 	"github.com/soonbeon/soonbeon/services/catalog"
 )
@@ -18,6 +21,7 @@ type row struct {
 	ID        queue.ID      `json:"id"`
 	Version   int64         `json:"version"`
 	State     catalog.State `json:"state"`
+	Paused    bool          `json:"paused"`           // whatever the state: what is paused and then closed is both
 	Reason    string        `json:"reason,omitempty"` // of closing
 	Target    float64       `json:"target"`           // people a second
 	MaxActive int64         `json:"maxActive"`        // 0: no limit
@@ -26,10 +30,12 @@ type row struct {
 	Active    *int64        `json:"active"`
 	Rate      *float64      `json:"rate"` // people a second, over the last ten
 	OldestMs  *int64        `json:"oldestMs"`
-	Why       string        `json:"why,omitempty"`  // nobody is let in
-	Mode      string        `json:"mode,omitempty"` // redis or direct, as the log says
-	Outage    bool          `json:"outage"`         // direct, though there is a shared view
-	Trouble   string        `json:"trouble,omitempty"`
+	Why       string        `json:"why,omitempty"`     // nobody is let in
+	Elsewhere bool          `json:"elsewhere"`         // another process leads it, if any: why nobody is let in isn't known here
+	Mode      string        `json:"mode,omitempty"`    // redis or direct, as the log says
+	Outage    bool          `json:"outage"`            // direct, though there is a shared view
+	Trouble   string        `json:"trouble,omitempty"` // of the log: "trimmed" and so on, or unreadable
+	Detail    string        `json:"detail,omitempty"`  // of the trouble, for who mends it
 }
 
 // details are what is shown of one queue besides.
@@ -57,6 +63,9 @@ type outage struct {
 	FromMs int64 `json:"fromMs"`
 	ToMs   int64 `json:"toMs"`
 }
+
+// unreadable is the trouble of a log that could not be read yet; the others are those of linelog.
+const unreadable = "unreadable"
 
 // outages is how many are kept of a queue.
 const outages = 20
@@ -147,44 +156,69 @@ func (s *Service) reading(id queue.ID) (Reading, bool) {
 	return r, ok && r != nil
 }
 
-// lags asks how far the shared view is behind, where something has happened since it was asked last. After one question without an answer nothing is
-// known, and no other is asked: a view that is away must not hold up a thousand queues.
+// lags asks how far the shared view is behind, where something has happened since it was asked last. Where nothing has, it asks of one queue all the same,
+// in turn: so it is noticed that the view is away, or empty again. After one question without an answer nothing is known, and no other is asked: a view
+// that is away must not hold up a thousand queues.
 func (s *Service) lags(ctx context.Context, entries []*queue.Entry, now time.Time) map[queue.ID]int64 {
 	if s.cfg.Applied == nil {
 		return nil
 	}
+	type question struct {
+		id  queue.ID
+		seq queue.Ticket
+	}
+	var anew, again []question
 	lags := map[queue.ID]int64{}
-	away := false
 	for _, e := range entries {
 		reading, ok := s.reading(e.ID)
 		if !ok {
 			continue
 		}
-		seq := reading.Live(now).State.Seq
+		q := question{e.ID, reading.Live(now).State.Seq}
 		s.mu.Lock()
 		w := s.watched[e.ID]
-		known := w != nil && w.made == e.Made && w.behind == 0 && w.behindSeq == seq
+		known := w != nil && w.made == e.Made && w.behind == 0 && w.behindSeq == q.seq
 		s.mu.Unlock()
-		switch {
-		case known:
-			continue
-		case away:
-			lags[e.ID] = -1
-			continue
+		if known {
+			again = append(again, q)
+		} else {
+			anew = append(anew, q)
 		}
+	}
+	ask := func(q question) (ok bool) {
 		call, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
-		applied, err := s.cfg.Applied(call, e.ID)
-		cancel()
+		defer cancel()
+		applied, err := s.cfg.Applied(call, q.id)
 		if err != nil {
-			away = true
-			lags[e.ID] = -1
-			continue
+			return false
 		}
-		lags[e.ID] = max(0, int64(seq-applied))
-		if w != nil {
-			s.mu.Lock()
-			w.behindSeq = seq
-			s.mu.Unlock()
+		lags[q.id] = max(0, int64(q.seq-applied))
+		s.mu.Lock()
+		if w := s.watched[q.id]; w != nil {
+			w.behindSeq = q.seq
+		}
+		s.mu.Unlock()
+		return true
+	}
+	if len(anew) == 0 && len(again) > 0 {
+		one := again[s.samples%int64(len(again))]
+		switch ok := ask(one); {
+		case ok && lags[one.id] == 0:
+			return lags
+		case ok: // of the others it isn't known any more, either
+			anew = again
+		default:
+			for _, q := range again {
+				lags[q.id] = -1
+			}
+		}
+	}
+	for i, q := range anew {
+		if !ask(q) {
+			for _, q := range slices.Concat(anew[i:], again) {
+				lags[q.id] = -1
+			}
+			break
 		}
 	}
 	return lags
@@ -219,10 +253,10 @@ func rate(r Reading, now time.Time, over time.Duration) float64 {
 
 func (s *Service) row(e *queue.Entry, r Reading, ok bool, now time.Time) row {
 	shown := catalog.ShowSettings(e.Settings)
-	out := row{ID: e.ID, Version: e.Version, State: catalog.StateOf(e, now), Reason: e.Why, Target: e.Settings.Rate, MaxActive: e.Settings.MaxActive,
+	out := row{ID: e.ID, Version: e.Version, State: catalog.StateOf(e, now), Paused: e.Paused, Reason: e.Why, Target: e.Settings.Rate, MaxActive: e.Settings.MaxActive,
 		OpensAt: shown.OpensAt}
-	if s.cfg.Why != nil {
-		out.Why = s.cfg.Why(e.ID)
+	if out.Why = s.cfg.Why(e.ID); out.Why == queue.SkipNotLeading { // which is no reason that holds for the queue
+		out.Why, out.Elsewhere = "", true
 	}
 	if !ok {
 		return out
@@ -242,7 +276,11 @@ func (s *Service) row(e *queue.Entry, r Reading, ok bool, now time.Time) row {
 		out.Outage = mode == queue.ModeDirect && s.cfg.Applied != nil
 	}
 	if err := r.Trouble(); err != nil {
-		out.Trouble = err.Error()
+		out.Trouble, out.Detail = unreadable, err.Error()
+		var known *linelog.TroubleError
+		if errors.As(err, &known) {
+			out.Trouble = known.Kind.String()
+		}
 	}
 	return out
 }

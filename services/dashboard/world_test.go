@@ -117,7 +117,12 @@ func (w *world) config() Config {
 // open starts a Service and serves it; both end with the test.
 func open(t *testing.T, cfg Config) (*Service, string) {
 	t.Helper()
-	s, err := New(cfg, zap.NewNop())
+	return openWith(t, cfg, nil)
+}
+
+func openWith(t *testing.T, cfg Config, reg prometheus.Registerer) (*Service, string) {
+	t.Helper()
+	s, err := New(cfg, zap.NewNop(), reg)
 	require.NoError(t, err)
 	e, err := httpapi.New(httpapi.Config{}, zap.NewNop(), prometheus.NewRegistry())
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/soonbeon/soonbeon/pkg/lifecycle"
 	"github.com/soonbeon/soonbeon/pkg/line"
 	"github.com/soonbeon/soonbeon/pkg/linelog"
+	"github.com/soonbeon/soonbeon/pkg/pass"
 	"github.com/soonbeon/soonbeon/pkg/queue"
 )
 
@@ -292,7 +293,7 @@ type Live struct {
 	State    queue.State
 	Counts   line.Counts
 	Waiting  int64
-	Active   int64   // admissions that hold, without any leeway for clocks
+	Active   int64   // admissions that take a place of the capacity: as a leader counts them, for pass.Leeway after their end, too
 	OldestMs int64   // how long who comes first has waited, to about a second; 0 where nobody waits
 	Rate     float64 // people a second, over the last minute
 }
@@ -301,7 +302,7 @@ type Live struct {
 func (f *Follower) Live(now time.Time) Live {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	l := Live{State: f.ledger.State(), Counts: f.ledger.Counts(), Active: f.ledger.Holding(now.UnixMilli())}
+	l := Live{State: f.ledger.State(), Counts: f.ledger.Counts(), Active: f.ledger.Holding(now.Add(-pass.Leeway).UnixMilli())}
 	for _, b := range f.pace.since(now.UnixMilli() - 60_000) {
 		l.Rate += float64(b.People) / 60
 	}

@@ -33,26 +33,26 @@ func TestAQueueIsShownAsTheLogSays(t *testing.T) {
 	f.append(queue.Record{Kind: queue.Entered, Visitor: "v6", Key: "k"})
 	f.append(queue.Record{Kind: queue.Entered, Visitor: "v6", Key: "k"})
 	f.append(queue.Record{Kind: queue.Admitted, Epoch: epoch, People: []queue.Person{
-		hold("v0", tickets[0], time.Hour), hold("v1", tickets[1], time.Hour), hold("v2", tickets[2], -time.Second)}})
+		hold("v0", tickets[0], time.Hour), hold("v1", tickets[1], time.Hour), hold("v2", tickets[2], -time.Minute), hold("v3", tickets[3], -time.Second)}})
 	last := f.append(queue.Record{Kind: queue.Released, Visitor: "v1", Of: tickets[1]})
 	require.NoError(t, x.WaitFor(f.soon(), last))
 
 	l := x.Live(time.Now())
-	require.EqualValues(t, 4, l.Waiting)
-	require.EqualValues(t, 1, l.Active)
+	require.EqualValues(t, 3, l.Waiting)
+	require.EqualValues(t, 2, l.Active, "who ended a second ago has a place still, as the leader counts it")
 	require.Positive(t, l.OldestMs)
 	require.Less(t, l.OldestMs, int64(60_000))
 	require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(`
-# HELP soonbeon_queue_active_admissions Admissions that hold: not ended, not completed.
+# HELP soonbeon_queue_active_admissions Admissions that take a place of the capacity: not completed, and not ended for more than 30 s.
 # TYPE soonbeon_queue_active_admissions gauge
-soonbeon_queue_active_admissions{queue="main"} 1
+soonbeon_queue_active_admissions{queue="main"} 2
 # HELP soonbeon_queue_completed_total Admissions that the site has completed.
 # TYPE soonbeon_queue_completed_total counter
 soonbeon_queue_completed_total{queue="main"} 1
 # HELP soonbeon_queue_entries_total Entries that took a place, refreshes included; counted from the log's beginning.
 # TYPE soonbeon_queue_entries_total counter
 soonbeon_queue_entries_total{queue="main"} 8
-# HELP soonbeon_queue_expired_total Admissions that ended by their time, without being completed.
+# HELP soonbeon_queue_expired_total Admissions that ended by their time, without being completed; counted when their place comes free.
 # TYPE soonbeon_queue_expired_total counter
 soonbeon_queue_expired_total{queue="main"} 1
 # HELP soonbeon_queue_refreshes_total Entries of somebody who waited already and was moved back.
@@ -63,7 +63,7 @@ soonbeon_queue_refreshes_total{queue="main"} 1
 soonbeon_queue_retransmissions_total{queue="main"} 1
 # HELP soonbeon_queue_waiting_people People who wait, by the log.
 # TYPE soonbeon_queue_waiting_people gauge
-soonbeon_queue_waiting_people{queue="main"} 4
+soonbeon_queue_waiting_people{queue="main"} 3
 `), "soonbeon_queue_active_admissions", "soonbeon_queue_completed_total", "soonbeon_queue_entries_total", "soonbeon_queue_expired_total",
 		"soonbeon_queue_refreshes_total", "soonbeon_queue_retransmissions_total", "soonbeon_queue_waiting_people"))
 

@@ -32,7 +32,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		different: desc("soonbeon_follow_checkpoint_differs_total", "Checkpoints whose served is not what this process has folded."),
 
 		waiting:   desc("soonbeon_queue_waiting_people", "People who wait, by the log."),
-		active:    desc("soonbeon_queue_active_admissions", "Admissions that hold: not ended, not completed."),
+		active:    desc("soonbeon_queue_active_admissions", "Admissions that take a place of the capacity: not completed, and not ended for more than 30 s."),
 		oldest:    desc("soonbeon_queue_oldest_wait_seconds", "How long who comes next has waited; 0 where nobody waits."),
 		rate:      desc("soonbeon_queue_admitted_per_second", "People admitted a second, over the last minute."),
 		entries:   desc("soonbeon_queue_entries_total", "Entries that took a place, refreshes included; counted from the log's beginning."),
@@ -40,7 +40,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		repeated:  desc("soonbeon_queue_retransmissions_total", "Entries that took no place: the same Idempotency-Key again, or somebody who waits and keeps the place."),
 		refused:   desc("soonbeon_queue_late_entries_total", "Entries that took no place since the line had ended."),
 		completed: desc("soonbeon_queue_completed_total", "Admissions that the site has completed."),
-		ended:     desc("soonbeon_queue_expired_total", "Admissions that ended by their time, without being completed."),
+		ended:     desc("soonbeon_queue_expired_total", "Admissions that ended by their time, without being completed; counted when their place comes free."),
 	}
 	if reg != nil {
 		reg.MustRegister(m)

@@ -157,7 +157,8 @@ func (s *Service) writerOf() *linelog.Writer {
 	return s.writer
 }
 
-// Why is the reason that nobody was admitted at the last tick: one of queue.Reason or queue.Skip…; "" where somebody was.
+// Why is the reason that nobody was admitted at the last tick: one of queue.Reason or queue.Skip…; "" where somebody was. Of a queue that is not led here
+// it is queue.SkipNotLeading, which says nothing about the queue: another process may let people in.
 func (s *Service) Why(id queue.ID) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,6 +3,7 @@ package standalone
 import (
 	"context"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/soonbeon/soonbeon/pkg/queue"
@@ -11,7 +12,7 @@ import (
 )
 
 // screen makes the operators' dashboard of what this process knows.
-func (proc *Process) screen(p *parsed, redis redisline.Client, why func(queue.ID) string, logger *zap.Logger) (*dashboard.Service, error) {
+func (proc *Process) screen(p *parsed, redis redisline.Client, why func(queue.ID) string, logger *zap.Logger, reg prometheus.Registerer) (*dashboard.Service, error) {
 	c := dashboard.Config{Queues: proc.catalog.AllAny, Operators: p.operators, Why: why,
 		Reading: func(id queue.ID) (dashboard.Reading, bool) {
 			f := proc.lines.follower(id)
@@ -20,5 +21,5 @@ func (proc *Process) screen(p *parsed, redis redisline.Client, why func(queue.ID
 	if redis != nil {
 		c.Applied = func(ctx context.Context, id queue.ID) (queue.Ticket, error) { return redisline.New(redis, id).Seq(ctx) }
 	}
-	return dashboard.New(c, logger.Named("dashboard"))
+	return dashboard.New(c, logger.Named("dashboard"), reg)
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/soonbeon/soonbeon/pkg/queue"
 )
 
 // The private port shows the dashboard, which tells operators what goes on, and its streams don't hold up a stop.
@@ -43,6 +45,9 @@ func TestTheDashboardOfAProcess(t *testing.T) {
 		require.True(t, events.Scan(), "the stream has ended")
 		entered = strings.Contains(events.Text(), `"entered":1,`)
 	}
+	because := func(why string) string { return p.live("main", func(queue.ID) string { return why }).Skip }
+	require.Equal(t, queue.SkipPaused, because(queue.SkipPaused))
+	require.Empty(t, because(queue.SkipNotLeading), "another process may let people in")
 	require.NoError(t, p.Stop(soon(t)))
 	for events.Scan() {
 	}

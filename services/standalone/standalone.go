@@ -140,7 +140,7 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 		}
 		proc.readiness.Check("projection", check)
 	}
-	why := func(queue.ID) string { return "" }
+	why := func(queue.ID) string { return queue.SkipNotLeading }
 	if roles.Issuer {
 		host, _ := os.Hostname()
 		c := issuer.Config{Name: fmt.Sprintf("%.40s/%d", host, os.Getpid()), Entry: proc.catalog.Get, Reading: lines.follower, Seed: openSeed(cfg)}
@@ -164,7 +164,7 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 			return nil, err
 		}
 	}
-	screen, err := proc.screen(p, redis, why, logger)
+	screen, err := proc.screen(p, redis, why, logger, reg)
 	if err != nil {
 		return nil, err
 	}
@@ -379,8 +379,11 @@ func (proc *Process) live(id queue.ID, why func(queue.ID) string) *catalog.Live 
 	if f == nil || !f.KeepsLine() {
 		return nil
 	}
-	l := f.Live(time.Now())
-	return &catalog.Live{Waiting: l.Waiting, Active: l.Active, Served: int64(l.State.Served), Rate: l.Rate, Skip: why(id)}
+	l, skip := f.Live(time.Now()), why(id)
+	if skip == queue.SkipNotLeading { // another process leads it, if any: that says nothing of who is let in
+		skip = ""
+	}
+	return &catalog.Live{Waiting: l.Waiting, Active: l.Active, Served: int64(l.State.Served), Rate: l.Rate, Skip: skip}
 }
 
 // logOf is the log as followers read it: all of them through one connection.

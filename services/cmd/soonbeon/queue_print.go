@@ -19,7 +19,11 @@ import (
 
 // summary is a queue in one line.
 func summary(d *catalog.Document) string {
-	parts := []string{string(d.State), pace(d)}
+	parts := []string{string(d.State)}
+	if d.Paused && d.State == catalog.Closed {
+		parts = append(parts, "paused")
+	}
+	parts = append(parts, pace(d))
 	if d.Settings.MaxActive > 0 {
 		parts = append(parts, fmt.Sprintf("at most %d inside", d.Settings.MaxActive))
 	}
@@ -59,6 +63,9 @@ func printQueue(out io.Writer, d *catalog.Document) error {
 	s := &d.Settings
 	row("queue", "%s", d.ID)
 	state := string(d.State)
+	if d.Paused && d.State == catalog.Closed {
+		state += ", paused"
+	}
 	if d.Reason != "" {
 		state += ", reason " + d.Reason
 	}

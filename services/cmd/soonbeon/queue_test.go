@@ -152,13 +152,15 @@ version             `+v+`, made with `+v+"\n", o.ok("show", "main"))
 	require.Equal(t, was, o.version("main"), "the same again changes nothing")
 
 	require.Equal(t, "paused main   paused, 60.5 people a second, at most 200 inside\n", o.ok("pause", "main", "--message=back soon"))
+	require.Equal(t, "closed main   closed, paused, 60.5 people a second, at most 200 inside, reason closed\n", o.ok("close", "main"), "it is both, and nobody moves")
+	require.Contains(t, o.ok("show", "main"), "state               closed, paused, reason closed\n")
 	require.Equal(t, "ended main   ended, 60.5 people a second, at most 200 inside, reason sold_out\n", o.ok("close", "main", "--reason=sold_out", "--ending"))
 	require.Equal(t, "resumed main   open, 60.5 people a second, at most 200 inside\n", o.ok("resume", "main", "--message="))
 
 	lines := strings.Split(strings.TrimSpace(o.ok("changes", "main")), "\n")
-	require.Len(t, lines, 9)
+	require.Len(t, lines, 10)
 	require.Contains(t, lines[1], `anna   resume   closed true → false, ending true → false, message "back soon" → "", paused true → false, reason sold_out → none`)
-	require.Contains(t, lines[8], "anna   create")
+	require.Contains(t, lines[9], "anna   create")
 	require.Len(t, strings.Split(strings.TrimSpace(o.ok("changes", "main", "--limit=2")), "\n"), 3)
 
 	var d catalog.Document

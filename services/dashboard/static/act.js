@@ -12,14 +12,22 @@ export async function ask(secret, method, path, body, etag) {
   const res = await fetch(path, { method, headers, cache: "no-store", body: body === undefined ? undefined : JSON.stringify(body) });
   const said = await res.json().catch(() => ({}));
   if (!res.ok) {
-    const e = new Error((said.mistakes ?? [said.detail ?? said.title ?? res.statusText]).join("; "));
+    const e = new Error(said.detail ?? said.title ?? res.statusText);
     e.code = said.code ?? "http_" + res.status;
+    e.mistakes = said.mistakes; // each with the setting's name and its limit
     throw e;
   }
   return { said, etag: res.headers.get("ETag") };
 }
 
-export const wrong = (e) => tOr("error." + e.code, t("error")) + (e.message ? " (" + e.message + ")" : "");
+/** What a problem document says, in the reader's language. Only of a code that this page doesn't know is the API's own text shown. */
+export const problemText = (p) => {
+  const known = tOr("error." + p.code, "");
+  const more = p.mistakes?.join("; ") ?? (known ? "" : p.detail ?? p.message ?? p.status ?? "");
+  return (known || t("error")) + (more ? " (" + more + ")" : "");
+};
+
+export const wrong = (e) => (e.code ? problemText(e) : t("error.unreachable"));
 
 const people = (d) => (d.live ? n(d.live.waiting) : t("unknown"));
 const after = (d, rate) => (d.live ? span((d.live.waiting / rate) * 1000) : t("unknown"));
@@ -42,13 +50,13 @@ const actions = {
     send: (d, v) => ["PUT", "", { settings: { ...d.settings, rate: Number(v.rate), conservativeRate: Math.min(d.settings.conservativeRate, Number(v.rate)) } }],
   },
   pause: {
-    offered: (q) => !["paused", "ended", "deleting"].includes(q.state),
+    offered: (q) => !q.paused && !["ended", "deleting"].includes(q.state),
     effect: (d) => [t("pause.effect"), t("pause.people", { waiting: people(d) })],
     fields: (d) => ({ message: h("textarea", { maxlength: "500", rows: "3" }, d.settings.message) }),
     send: (d, v) => ["POST", "/pause", message(d, v)],
   },
   resume: {
-    offered: (q) => ["paused", "ended", "closed"].includes(q.state),
+    offered: (q) => q.paused || ["ended", "closed"].includes(q.state),
     effect: (d) => [
       d.paused && t("resume.paused", { rate: n(d.settings.rate, 3) }),
       d.closed && !d.ending && t("resume.closed"),

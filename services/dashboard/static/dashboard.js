@@ -1,9 +1,9 @@
 // The operators' screen: sign in, all queues at a glance, one of them closely.
-import { act, ask, offered, wrong } from "./act.js";
+import { act, ask, offered, problemText, wrong } from "./act.js";
 import { h, put } from "./html.js";
 import { draw, picture } from "./plot.js";
 import { follow } from "./stream.js";
-import { choose, lang, languages, load, moment, n, span, t, tOr, UNKNOWN } from "./words.js";
+import { choose, lang, languages, load, moment, n, span, t, tOr, UNKNOWN, WORDLESS } from "./words.js";
 
 const KEY = "soonbeon-operator";
 const main = document.getElementById("main");
@@ -14,7 +14,15 @@ let stop = () => {};
 let rows = new Map(); // id → row
 let view; // {rows(), queue(), samples()…} of what is shown
 
-const chosen = () => (location.hash.startsWith("#queue=") ? decodeURIComponent(location.hash.slice(7)) : "");
+function chosen() {
+  if (!location.hash.startsWith("#queue=")) return "";
+  const name = location.hash.slice(7);
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name; // somebody wrote it by hand: there is no such queue, and that is told
+  }
+}
 
 let saying;
 function say(text) {
@@ -53,7 +61,9 @@ function signIn(why) {
       class: "card signin",
       onsubmit: (e) => {
         e.preventDefault();
-        secret = input.value.trim();
+        const typed = input.value.trim();
+        if (!/^[\x21-\x7e]+$/.test(typed)) return signIn(t("signin.letters")); // a header can't hold it, so no secret has it
+        secret = typed;
         sessionStorage.setItem(KEY, secret);
         go();
       },
@@ -85,14 +95,14 @@ function go() {
         view?.rows();
       } else view?.[kind]?.(data);
     },
-    (state) => {
-      if (state === "live" || !lost) put(link, t("link." + state));
+    (state, why) => {
+      if (state === "live" || !lost) put(link, tOr("error." + why?.code, t("link." + state)));
       lost = state === "lost";
       link.className = state;
       main.classList.toggle("stale", lost);
     },
     (status, problem) => {
-      if (status === 401 || status === 403) return signIn(t("signin.refused") + " (" + (problem.detail ?? status) + ")");
+      if (status === 401 || status === 403) return signIn(problem.code === "credential_forbidden" ? t("signin.refused") : problemText(problem));
       location.hash = "";
       say(t("gone", { id }));
     });
@@ -146,9 +156,10 @@ function overview() {
       if (line.q === q) continue;
       line.q = q;
       const c = line.cells;
-      if (c.state.dataset.state !== q.state + q.mode) {
-        c.state.dataset.state = q.state + q.mode;
-        c.state.replaceChildren(badge(q.state), q.outage ? h("span", { class: "badge warn" }, t("outage")) : "", q.trouble ? h("span", { class: "badge stop" }, t("trouble")) : "");
+      const now = [q.state, q.paused, q.outage, q.trouble].join();
+      if (c.state.dataset.state !== now) {
+        c.state.dataset.state = now;
+        c.state.replaceChildren(...badges(q), q.trouble ? h("span", { class: "badge stop" }, t("trouble")) : "");
       }
       put(c.waiting, n(q.waiting));
       put(c.rate, n(q.rate, 1));
@@ -157,21 +168,26 @@ function overview() {
       put(c.oldest, q.waiting ? span(q.oldestMs) : UNKNOWN);
       put(c.why, why(q));
     }
-    const sum = (of) => [...rows.values()].reduce((s, q) => s + (q[of] ?? 0), 0);
+    const sum = (of) => { // of what is not known of one queue, no sum is known
+      const all = [...rows.values()].map((q) => q[of]);
+      return all.some((v) => v == null) ? null : all.reduce((s, v) => s + v, 0);
+    };
     put(sums, t("sums", { queues: n(rows.size), waiting: n(sum("waiting")), rate: n(sum("rate"), 1), active: n(sum("active")) }));
     put(none, rows.size === 0 ? t("none") : shown.length === 0 ? t("nomatch") : "");
   }
   return { rows: () => (waiting ??= setTimeout(paint, 0)) };
 }
 
+// What is paused and then closed is both: nobody moves, though the state says only that nobody is taken in.
+const badges = (q) => [badge(q.state), q.paused && q.state === "closed" ? badge("paused") : "", q.outage ? h("span", { class: "badge warn" }, t("outage")) : ""];
 const badge = (state) => h("span", { class: "badge " + ({ open: "go", paused: "warn", closed: "warn", ended: "stop", deleting: "stop" }[state] ?? "") }, tOr("state." + state, state));
-const why = (q) => (q.why ? tOr("why." + q.why, q.why) : q.rate > 0 ? t("why.none") : UNKNOWN);
+const why = (q) => (q.why ? tOr("why." + q.why, q.why) : q.rate > 0 ? t("why.none") : q.elsewhere ? t("why.elsewhere") : UNKNOWN);
 
 // One queue.
 
 function one(id) {
   const heading = h("h1", { tabindex: "-1" }, id);
-  const badges = h("span");
+  const states = h("span");
   const notes = h("div", { class: "notes" });
   const buttons = h("div", { class: "buttons left" });
   const tiles = {};
@@ -189,7 +205,7 @@ function one(id) {
   }));
   show(
     h("p", {}, h("a", { href: "#" }, t("back"))),
-    h("div", { class: "title" }, heading, badges),
+    h("div", { class: "title" }, heading, states),
     notes,
     h("dl", { class: "tiles" }, ["waiting", "rate", "active", "half", "nine", "oldest", "behind"].map(tile)),
     h("section", { class: "card", "aria-labelledby": "controls" }, h("h2", { id: "controls" }, t("controls")), buttons),
@@ -211,23 +227,24 @@ function one(id) {
     const was = q;
     q = rows.get(id);
     if (!q) return;
-    if (was?.state !== q.state || was?.outage !== q.outage) {
-      badges.replaceChildren(badge(q.state), q.outage ? h("span", { class: "badge warn" }, t("outage")) : "");
+    if (was?.state !== q.state || was?.paused !== q.paused || was?.outage !== q.outage) {
+      states.replaceChildren(...badges(q));
       const focused = document.activeElement?.dataset?.act;
       buttons.replaceChildren(...offered(q).map((a) => h("button", { type: "button", "data-act": a, class: a === "soldout" ? "danger" : null, onclick: () => run(a) }, t(a + ".button"))));
       if (focused) (buttons.querySelector(`[data-act=${focused}]`) ?? heading).focus();
     }
     set("waiting", n(q.waiting));
     set("rate", n(q.rate, 1), t("of.target", { target: n(q.target, 3) }));
-    set("active", n(q.active), q.maxActive ? t("of.max", { max: n(q.maxActive) }) : t("of.nolimit"));
+    set("active", n(q.active), q.maxActive ? t("of.max", { max: n(q.maxActive) }) + " · " + t("active.note") : t("of.nolimit"));
     set("oldest", q.waiting ? span(q.oldestMs) : UNKNOWN);
     const said = [
-      q.trouble && [t("trouble.log") + " " + q.trouble, "stop"],
+      q.trouble && [tOr("trouble." + q.trouble, t("trouble.unreadable")) + " (" + q.detail + ")", "stop"],
       q.outage && [t("outage.note"), "warn"],
       q.waiting == null && [t("noline"), ""],
       q.state === "not_open" && q.opensAt && [t("opens", { at: moment(Date.parse(q.opensAt)) }), ""],
       q.reason && [t("reason", { why: tOr("reason." + q.reason, q.reason) }), ""],
       q.why && [t("nobody", { why: why(q) }), ""],
+      q.elsewhere && !(q.rate > 0) && q.waiting !== 0 && [t("elsewhere"), ""],
     ].filter(Boolean);
     if (notes.dataset.said !== said.join()) {
       notes.dataset.said = said.join();
@@ -322,21 +339,33 @@ function difference(from, to) {
   return Object.keys(b).filter((k) => JSON.stringify(a[k]) !== JSON.stringify(b[k])).map((k) => `${k}: ${word(a[k])} → ${word(b[k])}`).join(", ");
 }
 
-await load();
-const select = document.getElementById("lang");
-select.append(...languages().map(([tag, name]) => h("option", { value: tag, lang: tag, selected: tag === lang }, name)));
-select.onchange = () => {
-  choose(select.value);
-  localStorage.setItem("soonbeon-lang", select.value);
+async function begin() {
+  for (let wait = 1000; ; wait = Math.min(wait * 2, 8000)) {
+    try {
+      await load();
+      break;
+    } catch {
+      // Without its words the page can say nothing but this, in all languages that there are.
+      main.replaceChildren(...Object.entries(WORDLESS).map(([lang, text]) => h("p", { lang, role: "alert" }, text)));
+      await new Promise((r) => setTimeout(r, wait));
+    }
+  }
+  const select = document.getElementById("lang");
+  select.append(...languages().map(([tag, name]) => h("option", { value: tag, lang: tag, selected: tag === lang }, name)));
+  select.onchange = () => {
+    choose(select.value);
+    localStorage.setItem("soonbeon-lang", select.value);
+    go();
+    select.focus();
+  };
+  out.onclick = () => {
+    secret = null;
+    signIn();
+  };
+  window.onhashchange = () => {
+    go();
+    main.querySelector("h1")?.focus(); // what is read on is what was asked for
+  };
   go();
-  select.focus();
-};
-out.onclick = () => {
-  secret = null;
-  signIn();
-};
-window.onhashchange = () => {
-  go();
-  main.querySelector("h1")?.focus(); // what is read on is what was asked for
-};
-go();
+}
+begin();

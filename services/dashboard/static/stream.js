@@ -25,7 +25,7 @@ export function follow(url, secret, on, state, refused) {
           if (!stopped) refused(res.status, problem);
           return;
         }
-        if (!res.ok) throw new Error((await res.json().catch(() => ({}))).detail ?? res.statusText);
+        if (!res.ok) throw await res.json().catch(() => ({})); // a problem document has a code
         state("live");
         wait = 500;
         let rest = "";

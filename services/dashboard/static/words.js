@@ -3,8 +3,16 @@ let all = {};
 let text = {};
 export let lang = "en";
 
+/** What is said until the words are there. */
+export const WORDLESS = {
+  en: "soonbeon does not answer; trying again…",
+  ko: "soonbeon이 응답하지 않습니다. 다시 시도하고 있습니다…",
+};
+
 export async function load() {
-  all = await (await fetch("words.json")).json();
+  const res = await fetch("words.json");
+  if (!res.ok) throw new Error(res.statusText);
+  all = await res.json();
   const wanted = [localStorage.getItem("soonbeon-lang"), ...navigator.languages];
   choose(wanted.map((l) => l?.split("-")[0]).find((l) => all[l]) ?? "en");
 }
