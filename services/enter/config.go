@@ -74,9 +74,10 @@ type Config struct {
 	// change gets two places.
 	IDSecret []byte
 
-	// Position is where the holder of a ticket of this very queue stands at most: it is told to people, and rides in their
-	// receipts. It must be fast. Default: the ticket.
-	Position func(e *queue.Entry, ticket queue.Ticket) int64
+	// Position is where the holder of a ticket of this very queue stands at most, for the first retryAfterMs. It is told to
+	// people as well, and rides in their receipts, where it is said to be near: not where the log is read only up to long ago.
+	// It must be fast. Default: the ticket, which is not near.
+	Position func(e *queue.Entry, ticket queue.Ticket) (most int64, near bool)
 
 	// Trouble is why nothing may be written to a queue's log: it was trimmed, cut short, or made anew, and what an operator
 	// decides may put what is written now at risk. nil, or a nil answer: all is well.
@@ -114,7 +115,7 @@ func (c Config) withDefaults() (Config, error) {
 		bad("identity is anonymous or signed")
 	}
 	if c.Position == nil {
-		c.Position = func(_ *queue.Entry, ticket queue.Ticket) int64 { return int64(ticket) }
+		c.Position = func(_ *queue.Entry, ticket queue.Ticket) (int64, bool) { return int64(ticket), false }
 	}
 	if c.Grant == nil {
 		c.Grant = func(queue.ID, queue.Visitor, time.Time) (queue.Grant, line.GrantState) {

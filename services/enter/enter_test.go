@@ -32,7 +32,7 @@ func TestAccepted(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, a.Visitor, receipt.Visitor)
 	require.EqualValues(t, 1, receipt.Ticket)
-	require.EqualValues(t, 0, receipt.Ahead, "what was told")
+	require.Equal(t, queue.NoAhead, receipt.Ahead)
 	require.Equal(t, noon.UnixMilli(), receipt.IssuedMs)
 	c, err := http.ParseSetCookie(a.header.Get("Set-Cookie"))
 	require.NoError(t, err)
@@ -50,9 +50,9 @@ func TestWhenToAskFirst(t *testing.T) {
 	draw := 0.0
 	f := newFixture(t, func(c *enter.Config) {
 		c.Rand = func() float64 { return draw }
-		c.Position = func(e *queue.Entry, ticket queue.Ticket) int64 {
+		c.Position = func(e *queue.Entry, ticket queue.Ticket) (int64, bool) {
 			require.EqualValues(t, "main", e.ID)
-			return int64(ticket)*5_000 - 5_000
+			return int64(ticket)*5_000 - 5_000, false
 		}
 	})
 	for _, want := range []struct {
@@ -70,8 +70,8 @@ func TestWhenToAskFirst(t *testing.T) {
 // Until the first poll the answer is all that somebody has: it says how the queue stands, and a bound of the place. What it tells rides
 // in the receipt.
 func TestWhatIsToldAtOnce(t *testing.T) {
-	most := int64(1207)
-	f := newFixture(t, func(c *enter.Config) { c.Position = func(*queue.Entry, queue.Ticket) int64 { return most } })
+	most, near := int64(1207), true
+	f := newFixture(t, func(c *enter.Config) { c.Position = func(*queue.Entry, queue.Ticket) (int64, bool) { return most, near } })
 	told := func() map[string]any {
 		var v map[string]any
 		require.NoError(t, json.Unmarshal([]byte(f.accepted(t).body), &v))
@@ -88,7 +88,9 @@ func TestWhatIsToldAtOnce(t *testing.T) {
 	}
 	e := f.queues["main"]
 	require.Equal(t, map[string]any{"position": 1207.0, "ahead": 1206.0, "precision": "approximate", "receipt": 1206.0}, told())
-	most = -3 // the reading is ahead of this very entry: it was admitted already
+	near = false
+	require.Equal(t, map[string]any{"receipt": -1.0}, told(), "a bound that is far from the truth is none to tell")
+	near, most = true, -3 // the reading is ahead of this very entry: it was admitted already
 	require.Equal(t, map[string]any{"position": 1.0, "ahead": 0.0, "precision": "approximate", "receipt": 0.0}, told())
 	most, e.Settings.Rounding = 1207, []queue.RoundStep{{Ahead: 10_000, To: 100}}
 	e.Paused, e.Settings.Message = true, "Back at \"five\""

@@ -124,8 +124,10 @@ type admitted struct {
 // receipt like every number that was told, so that no later answer is more. Before a draw nobody has a place.
 func (s *Service) accept(c echo.Context, e *queue.Entry, visitor queue.Visitor, ticket queue.Ticket) error {
 	now := s.cfg.Now()
-	most, ahead := max(s.cfg.Position(e, ticket), 1), queue.NoAhead
-	if e.Settings.Order != queue.ByDraw {
+	most, near := s.cfg.Position(e, ticket)
+	most = max(most, 1)
+	ahead := queue.NoAhead
+	if near && e.Settings.Order != queue.ByDraw {
 		ahead = queue.RoundUp(e.Settings.Rounding, most-1)
 	}
 	receipt, err := s.keys.SignReceipt(pass.Receipt{

@@ -108,12 +108,16 @@ func (l *lines) grant(id queue.ID, v queue.Visitor, now time.Time) (queue.Grant,
 	return queue.Grant{}, line.NoGrant
 }
 
-// ahead is where the holder of a ticket stands at most. What was read of an earlier queue of this name says nothing.
-func (l *lines) ahead(e *queue.Entry, t queue.Ticket) int64 {
-	if one := l.get(e.ID); one != nil && one.made == e.Made {
-		return int64(t - one.follower.State().Served)
+// ahead is where the holder of a ticket that was written a moment ago stands at most. It is near the truth where the log was read
+// nearly as far: else many who were let in are counted. What was read of an earlier queue of this name says nothing.
+func (l *lines) ahead(e *queue.Entry, t queue.Ticket) (most int64, near bool) {
+	one := l.get(e.ID)
+	if one == nil || one.made != e.Made {
+		return int64(t), false
 	}
-	return int64(t)
+	s := one.follower.State()
+	most = int64(t - s.Served)
+	return most, int64(t-1-s.Seq) <= max(1000, most/10) && one.follower.Trouble() == nil
 }
 
 // check is for readiness: it names the queues whose log can't be followed.

@@ -42,3 +42,27 @@ func TestAStartOutlastsATopicWithoutLeader(t *testing.T) {
 		require.Equal(t, 10*time.Second, time.Since(began))
 	})
 }
+
+// A bound of somebody's place is told where the log was read nearly as far, and of this very queue.
+func TestThePlaceThatIsToldAtOnce(t *testing.T) {
+	p := started(t, embeddedConfig(t.TempDir()), Roles{Enter: true, Projector: true, Issuer: true, Position: true})
+	a := enterMain(t, p)
+	require.EqualValues(t, 1, a.Position)
+	require.Equal(t, "approximate", a.Precision)
+	admitted(t, p, a.Receipt)
+	e, ok := p.catalog.Get("main")
+	require.True(t, ok)
+	require.Eventually(t, func() bool { return p.Follower("main").State().Served == 1 }, patience, time.Millisecond)
+	s := p.Follower("main").State()
+	for unread, near := range map[queue.Ticket]bool{0: true, 1000: true, 2000: false} {
+		ticket := s.Seq + 1 + unread
+		most, ok := p.lines.ahead(e, ticket)
+		require.EqualValues(t, ticket-1, most)
+		require.Equal(t, near, ok, "%d records unread", unread)
+	}
+	earlier := *e
+	earlier.Made--
+	most, ok := p.lines.ahead(&earlier, 7)
+	require.EqualValues(t, 7, most)
+	require.False(t, ok)
+}
