@@ -204,7 +204,7 @@ func hasPort(c core.Container, p intstr.IntOrString) bool {
 // binary is what the deployments run: its sub-commands, and the variables that they read.
 func binary(t *testing.T) (commands, variables map[string]bool) {
 	t.Helper()
-	commands, variables = map[string]bool{"enter": true, "position": true, "issuer": true, "projector": true}, map[string]bool{}
+	commands, variables = map[string]bool{"enter": true, "position": true, "issuer": true, "projector": true, "gate": true}, map[string]bool{}
 	for _, name := range envNamed.FindAllString(help(t), -1) { // which fails where one of the commands isn't there
 		variables[name] = true
 	}
