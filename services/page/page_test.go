@@ -477,11 +477,24 @@ func TestPreview(t *testing.T) {
 	list := r.get("/queue/preview").Body.String()
 	links := regexp.MustCompile(`href="(\?state=[^"]*)"`).FindAllStringSubmatch(list, -1)
 	require.Greater(t, len(links), 50)
+	seen := map[string]bool{}
 	for _, m := range links {
 		w := r.get("/queue/preview" + html.UnescapeString(m[1]))
 		require.Equal(t, 200, w.Code, m[1])
 		require.Contains(t, w.Body.String(), `id="soonbeon"`)
 		require.NotRegexp(t, `<[^>]* hidden[^>]* hidden`, w.Body.String())
+		require.False(t, seen[m[1]], "twice: "+m[1])
+		seen[m[1]] = true
+		if strings.Contains(m[1], "state=plain_") {
+			text := strings.Join(said(w), "\n")
+			require.NotEmpty(t, text)
+			require.NotContains(t, text, "{")
+			for line := range strings.SplitSeq(text, "\n") {
+				if strings.Contains(m[1], "lang=ko") && !regexp.MustCompile(`^(A second date|The site is)`).MatchString(line) { // what operators say is in their words
+					require.Regexp(t, `[가-힣]`, line, m[1])
+				}
+			}
+		}
 	}
 	for _, bad := range []string{"?state=none", "?state=waiting&lang=xx", "?lang=xx"} {
 		require.Equal(t, 400, r.get("/queue/preview"+bad).Code)

@@ -45,23 +45,32 @@ func states() []state {
 	admitted := map[string]any{
 		"state": "admitted", "token": "preview", "expiresAt": opens, "expiresInMs": 290_000, "admitTo": "https://shop.example/checkout",
 	}
+	notYet := in(map[string]any{"opensAt": opens, "opensInSeconds": 93_784, "etaSeconds": nil, "nowServing": 0})
+	drawing := in(map[string]any{"order": "draw", "opensAt": opens, "opensInSeconds": 3784, "position": nil, "ahead": nil, "behind": nil, "etaSeconds": nil, "nowServing": 0,
+		"commitment": "1d65284a12f4c9cbb9ae44b17d3c2ec1b9b7ee5a1bf0a8b09e44aef1a9b7cb0e"})
+	stopped := in(map[string]any{"paused": true, "etaSeconds": nil, "message": "The site is being looked after for a few minutes."})
 	return []state{
 		{name: "entering", told: map[string]any{"state": "entering"}},
-		{name: "not_open", told: in(map[string]any{"opensAt": opens, "opensInSeconds": 93_784, "etaSeconds": nil})},
-		{name: "draw", told: in(map[string]any{"order": "draw", "opensAt": opens, "opensInSeconds": 3784, "position": nil, "ahead": nil, "behind": nil, "etaSeconds": nil,
-			"commitment": "1d65284a12f4c9cbb9ae44b17d3c2ec1b9b7ee5a1bf0a8b09e44aef1a9b7cb0e"})},
+		{name: "entering_offline", told: map[string]any{"state": "entering", "trouble": "offline"}},
+		{name: "not_entered", told: map[string]any{"state": "entering", "trouble": "unavailable"}},
+		{name: "entered", told: map[string]any{"state": "waiting", "ticket": 48214}},
+		{name: "entered_about", told: map[string]any{"state": "waiting", "ticket": 48214, "position": 1234, "ahead": 1233, "precision": "approximate"}},
+		{name: "not_open", told: notYet},
+		{name: "draw", told: drawing},
 		{name: "drawn", told: in(map[string]any{"number": 48_213})},
 		{name: "waiting", told: in(nil)},
 		{name: "message", told: in(map[string]any{"message": "Doors open at seven.\nTickets are good for both days."})},
 		{name: "waiting_keep", told: in(nil), rule: queue.Keep},
+		{name: "no_wait", told: in(map[string]any{"etaSeconds": nil})},
 		{name: "first", told: in(map[string]any{"position": 1, "ahead": 0, "etaSeconds": 1})},
 		{name: "long", told: in(map[string]any{"position": 1_234_567, "ahead": 1_234_566, "total": 2_345_678, "behind": 1_111_111, "etaSeconds": 9000})},
 		{name: "moved", told: in(map[string]any{"movedFrom": 321})},
 		{name: "approximate", told: in(map[string]any{"precision": "approximate", "behind": nil, "total": nil, "position": 1201, "ahead": 1200})},
-		{name: "paused", told: in(map[string]any{"paused": true, "etaSeconds": nil, "message": "The site is being looked after for a few minutes."})},
+		{name: "ask_reload", told: in(nil), flags: []string{"ask-reload"}},
+		{name: "ask_leave", told: in(nil), flags: []string{"ask-leave"}},
+		{name: "paused", told: stopped},
 		{name: "offline", told: in(map[string]any{"trouble": "offline"})},
 		{name: "unavailable", told: in(map[string]any{"trouble": "unavailable"})},
-		{name: "not_entered", told: map[string]any{"state": "entering", "trouble": "unavailable"}},
 		{name: "turn", told: admitted},
 		{name: "turn_again", told: admitted, flags: []string{"stuck"}},
 		{name: "turn_elsewhere", told: with(admitted, "elsewhere", true)},
@@ -72,15 +81,25 @@ func states() []state {
 		{name: "sold_out", told: with(over("sold_out"), "message", "A second date will be announced on Monday.")},
 		{name: "ended", told: over("closed")},
 		{name: "closed", told: map[string]any{"state": "closed", "reason": "closed"}},
+		{name: "sold_out_late", told: map[string]any{"state": "closed", "reason": "sold_out", "message": "A second date will be announced on Monday."}},
 		{name: "refused", told: map[string]any{"state": "refused", "code": "credential_missing"}},
 		{name: "unknown", view: unknown},
 		{name: "bad_return", view: badReturn},
 		{name: "bad_language", view: badLang},
 		{name: "plain_enter", plain: true, told: map[string]any{"state": "entering"}},
-		{name: "plain_failed", plain: true, told: map[string]any{"state": "entering"}, flags: []string{"failed"}},
+		{name: "plain_failed", plain: true, told: map[string]any{"state": failed}},
 		{name: "plain_waiting", plain: true, told: in(nil)},
+		{name: "plain_approximate", plain: true, told: in(map[string]any{"precision": "approximate", "position": 1201, "ahead": 1200})},
+		{name: "plain_unavailable", plain: true, told: map[string]any{"state": "waiting", "code": "view_unavailable"}},
+		{name: "plain_not_open", plain: true, told: notYet},
+		{name: "plain_draw", plain: true, told: drawing},
+		{name: "plain_paused", plain: true, told: stopped},
 		{name: "plain_turn", plain: true, told: admitted},
+		{name: "plain_turn_nowhere", plain: true, told: with(admitted, "admitTo", "")},
 		{name: "plain_expired", plain: true, told: over("expired")},
+		{name: "plain_sold_out", plain: true, told: with(over("sold_out"), "message", "A second date will be announced on Monday.")},
+		{name: "plain_closed", plain: true, told: map[string]any{"state": "closed", "reason": "closed"}},
+		{name: "plain_refused", plain: true, told: map[string]any{"state": "refused", "code": "credential_missing"}},
 	}
 }
 
@@ -103,8 +122,10 @@ func (s *Service) example(st state, w *words, l *look) *shown {
 	if st.plain {
 		var a answer
 		a.from(st.told)
+		if st.told["state"] == "admitted" { // for as long as scripts are told
+			a.ExpiresAt = s.cfg.Now().Add(290 * time.Second).UTC().Format(time.RFC3339)
+		}
 		p := s.plain(r, l, a, &queue.Entry{ID: r.queue})
-		p.flags = append(p.flags, st.flags...)
 		if p.GoTo != nil {
 			p.GoTo.Action = gate.ArrivePath(r.queue)
 		}
