@@ -54,7 +54,7 @@ test("from the door to the site, and back to where they were going", async () =>
   await line({ Served: 499 });
   await shows("2nd");
   assert.equal(await asked(), polls, "no poll beside the stream");
-  assert.match(await page.title(), /2 in line/);
+  assert.match(await page.title(), /2nd in line/);
   await line({ Served: 501 });
   await until(async () => (await page.title()) === "Your turn! Go in now", "the title tells");
   assert.match(await text(page), /The way stays open for (1:00|0:5\d)/);

@@ -24,9 +24,23 @@ const { text, queue } = data;
 const parts = Array.from(document.querySelectorAll<HTMLElement>("[data-t],[data-when]"));
 const pageTitle = document.title;
 
-const numbers = new Intl.NumberFormat(data.lang);
+const locale = ofReader();
+const numbers = new Intl.NumberFormat(locale);
 const ordinals = new Intl.PluralRules(data.lang, { type: "ordinal" });
-const dates = new Intl.DateTimeFormat(data.lang, { dateStyle: "long", timeStyle: "short" });
+const dates = new Intl.DateTimeFormat(locale, { dateStyle: "long", timeStyle: "short" });
+
+/** What the reader calls the page's language: numbers and dates in en-GB are not those of en-US. */
+function ofReader(): string {
+  const base = (tag: string): string => tag.toLowerCase().split("-")[0]!;
+  for (const tag of navigator.languages ?? []) {
+    try {
+      if (base(tag) === base(data.lang)) return Intl.getCanonicalLocales(tag)[0]!;
+    } catch {
+      // "en-US@posix", and what else systems come up with
+    }
+  }
+  return data.lang;
+}
 
 const fragment = /^#identity=/.test(location.hash) ? "" : location.hash;
 
@@ -34,7 +48,8 @@ let place: Place | undefined;
 let now: Update = { state: "entering", at: Date.now() };
 let heard = performance.now(); // when now was told, by a clock that nobody sets
 let view = "entering";
-let going: { url: string; at: number } | undefined;
+/** Where to go to by itself, from when on, and how long before the end also without being looked at. */
+let going: { url: string; at: number; late: number } | undefined;
 let flags: string[] = [];
 
 // ---- words
@@ -60,9 +75,9 @@ const ordinal = (n: number): string =>
 function range(seconds: number): string {
   if (seconds < 60) return text["wait.soon"]!;
   const hours = seconds >= 6000;
-  const n = seconds / (hours ? 3600 : 60);
-  const low = Math.max(Math.floor(n * 0.9), 1);
-  const high = Math.max(Math.ceil(n * 1.1), low + 1);
+  const unit = hours ? 3600 : 60;
+  const low = Math.max(Math.floor((seconds * 9) / (10 * unit)), 1); // of whole numbers: 10 * 1.1 is more than 11
+  const high = Math.max(Math.ceil((seconds * 11) / (10 * unit)), low + 1);
   return fill(hours ? "wait.hours" : "wait.minutes", { low: numbers.format(low), high: numbers.format(high) });
 }
 
@@ -72,7 +87,7 @@ function clock(ms: number): string {
   const days = Math.floor(s / 86400);
   const h = Math.floor(s / 3600) % 24;
   const m = Math.floor(s / 60) % 60;
-  return (days ? days + "d " : "") + (days || h ? h + ":" + two(m) : m) + ":" + two(s % 60);
+  return (days ? fill("days", { n: numbers.format(days) }) : "") + (days || h ? h + ":" + two(m) : m) + ":" + two(s % 60);
 }
 
 const since = (): number => performance.now() - heard;
@@ -88,15 +103,16 @@ function values(): Values {
   const u = now;
   const num = (n: number | undefined): string | undefined => (n === undefined ? undefined : numbers.format(n));
   const placed = view === "waiting" || view === "paused" || view === "notopen";
+  const sure = u.precision !== "approximate"; // a bound is said as one, and nothing that sounds surer beside it
   return {
-    position: num(u.position),
-    ordinal: u.position && placed ? ordinal(u.position) : undefined,
+    position: sure ? num(u.position) : undefined,
+    ordinal: sure && u.position && placed ? ordinal(u.position) : undefined,
     ahead: num(u.ahead),
-    behind: num(u.behind),
-    total: num(u.total),
+    behind: sure ? num(u.behind) : undefined,
+    total: sure ? num(u.total) : undefined,
     ticket: num(u.ticket),
     number: num(u.number),
-    nowServing: num(u.nowServing),
+    nowServing: u.opensAt ? undefined : num(u.nowServing), // before that, nobody is served
     movedFrom: num(u.movedFrom),
     wait: u.etaSeconds === undefined ? undefined : range(u.etaSeconds),
     message: u.message,
@@ -142,12 +158,13 @@ function show(u: Update): void {
   if (/^(expired|left|released|shut)$/.test(view)) flags.push("again");
   if (view === "turn") arrive(u);
   else going = undefined;
+  if (!inLine) (byId("sb-ask") as HTMLDialogElement | null)?.close?.(); // what it asks is no question any more
   root.dataset.view = view;
   bar(u);
   draw();
-  document.title =
-    view === "turn" ? text["title.turn"]! : view === "waiting" && u.position ? fill("title.position", values()) : fill("@.title", {}) || pageTitle;
-  say(was !== view);
+  const v = values();
+  document.title = (view === "turn" ? text["title.turn"]! : view === "waiting" ? fill("title.position title.about", v) : "") || fill("@.title", v) || pageTitle;
+  say(was !== view, v);
   if (view === "turn" && was !== "turn") alarm();
 }
 
@@ -163,6 +180,8 @@ function draw(): void {
     }
     if (part.hidden === seen) part.hidden = !seen;
   }
+  // What was pressed is gone, and whoever goes by the keyboard would begin anew at the top of the window.
+  if (document.activeElement?.closest("[hidden]")) root.focus({ preventScroll: true });
 }
 
 /** How far the way to the front has been gone. It never goes back: not by a bound that is looser, not in another tab. */
@@ -194,14 +213,25 @@ function bar(u: Update): void {
 
 const SAY_MS = 30_000;
 let said = -Infinity;
+let happened = "";
 
 /** Changes are said at a pace that can be listened to: what happens at once, numbers twice a minute. */
-function say(changed: boolean): void {
+function say(viewed: boolean, v: Values): void {
   const box = byId("sb-said");
-  if (!box || (!changed && (performance.now() - said < SAY_MS || document.hidden))) return;
-  const v = values();
+  if (!box) return;
+  const message = v.message ?? "";
+  const moved = flags.includes("moved") ? fill("moved", v) : "";
   const trouble = now.trouble ? fill(`@.${now.trouble} ${now.trouble}`, v) : "";
-  const words = [fill("@.title", v), v.ordinal && view !== "notopen" ? fill("say.position", v) : "", v.wait ?? "", trouble].filter(Boolean).join(" ");
+  const place = view === "notopen" ? "" : fill(now.state === "waiting" ? "say.position ahead.about" : "", v);
+  const is = [message, moved, trouble, place && "placed"].join("|");
+  const changed = viewed || is !== happened;
+  if (!changed && (performance.now() - said < SAY_MS || document.hidden)) return;
+  happened = is;
+  // What happened is said once, and goes without saying beside the numbers that follow.
+  const words = [fill("@.title", v), viewed ? fill("@.text", v) : "", place, v.wait, changed ? message : "", changed ? moved : "", trouble]
+    .filter(Boolean)
+    .map((w) => w + (/[.!?]$/.test(w!) ? "" : "."))
+    .join(" ");
   box.setAttribute("aria-live", view === "turn" ? "assertive" : "polite");
   if (box.textContent === words) return;
   box.textContent = words;
@@ -209,23 +239,22 @@ function say(changed: boolean): void {
 }
 
 let audio: AudioContext | undefined;
+let muted = false; // asked for, and then not
 
-function beep(): void {
+function tone(hz: number, after: number, lasts: number): void {
   if (!audio) return;
-  for (const [i, hz] of [660, 880, 660, 880].entries()) {
-    const tone = audio.createOscillator();
-    const volume = audio.createGain();
-    tone.frequency.value = hz;
-    volume.gain.value = 0.2;
-    tone.connect(volume).connect(audio.destination);
-    tone.start(audio.currentTime + i * 0.3);
-    tone.stop(audio.currentTime + i * 0.3 + 0.22);
-  }
+  const oscillator = audio.createOscillator();
+  const volume = audio.createGain();
+  oscillator.frequency.value = hz;
+  volume.gain.value = 0.2;
+  oscillator.connect(volume).connect(audio.destination);
+  oscillator.start(audio.currentTime + after);
+  oscillator.stop(audio.currentTime + after + lasts);
 }
 
 function alarm(): void {
-  if (data.preview || now.elsewhere) return;
-  beep();
+  if (data.preview || now.elsewhere || muted) return;
+  for (const [i, hz] of [660, 880, 660, 880].entries()) tone(hz, i * 0.3, 0.22);
   try {
     if (document.hidden && Notification.permission === "granted")
       new Notification(text["turn.title"]!, { body: fill("turn.left", values()), tag: "soonbeon:" + queue }).onclick = () => window.focus();
@@ -235,35 +264,31 @@ function alarm(): void {
 }
 
 async function wantAlarm(button: HTMLElement): Promise<void> {
-  button.setAttribute("aria-pressed", "true");
-  button.textContent = text["alert.on"]!;
+  const wanted = button.getAttribute("aria-pressed") !== "true";
+  button.setAttribute("aria-pressed", String(wanted));
+  button.textContent = text[wanted ? "alert.on" : "alert"]!;
+  muted = !wanted;
   try {
+    if (!wanted) return;
     audio ??= new AudioContext();
     await audio.resume();
-    beepOnce();
+    tone(440, 0, 0.08); // so that it is known how it sounds
     await Notification.requestPermission();
   } catch {
     // no sound, or no notification: the title still tells
   }
 }
 
-function beepOnce(): void {
-  const tone = audio!.createOscillator();
-  tone.connect(audio!.destination);
-  tone.start();
-  tone.stop(audio!.currentTime + 0.08);
-}
-
 // ---- the turn
 
 /** Long enough to be read, short beside the time that an admission lasts. */
 const GO_AFTER_MS = 2500;
-/** A tab that nobody looks at waits for its person, but not to the end. */
-const GO_BEFORE_END_MS = 30_000;
+/** A tab that nobody looks at waits for its person, but not to the end. Browsers wake such a tab once a minute. */
+const GO_BEFORE_END_MS = 90_000;
 
 function arrive(u: Update): void {
   if (going) {
-    flags.push("going");
+    flags.push("going", "taking");
     return;
   }
   let { action, to } = data;
@@ -286,7 +311,10 @@ function arrive(u: Update): void {
   if (button) button.href = url;
   if (u.elsewhere) flags.push("elsewhere");
   else if (handedOver(u.token)) flags.push("stuck");
-  else going = { url, at: performance.now() + GO_AFTER_MS };
+  else {
+    flags.push("taking");
+    going = { url, at: performance.now() + GO_AFTER_MS, late: Math.min(GO_BEFORE_END_MS, (u.expiresInMs ?? 0) / 3) };
+  }
 }
 
 /** Whether this tab went there with this token before: a site that does not keep it would send people round in a circle. */
@@ -303,18 +331,23 @@ function handedOver(token: string, set?: boolean): boolean {
 function go(): void {
   if (!going || data.preview) return;
   const { url } = going;
+  depart();
+  location.replace(url);
+}
+
+/** The site has it from here on. */
+function depart(): void {
   going = undefined;
   handedOver(now.token!, true);
   place?.stop();
-  location.replace(url);
+  place = undefined;
 }
 
 function tick(): void {
   draw();
   if (!going) return;
-  const looked = !document.hidden && performance.now() >= going.at;
-  const late = now.expiresInMs !== undefined && now.expiresInMs - since() < GO_BEFORE_END_MS && performance.now() >= going.at;
-  if (looked || late) go();
+  const left = (now.expiresInMs ?? Infinity) - since();
+  if (performance.now() >= going.at && left > 0 && (!document.hidden || left < going.late)) go();
 }
 
 // ---- reloading, and leaving
@@ -330,7 +363,8 @@ function reloaded(): boolean {
   const [entry] = performance.getEntriesByType("navigation") as PerformanceNavigationTiming[];
   if (entry?.type !== "reload" || (document as { wasDiscarded?: boolean }).wasDiscarded) return false;
   try {
-    return Number(sessionStorage.getItem(MARK)) >= performance.timeOrigin - 250;
+    // timeOrigin would be by another clock than the mark: browsers keep it where it was when this one is set.
+    return Number(sessionStorage.getItem(MARK)) >= Date.now() - performance.now() - 250;
   } catch {
     return false;
   }
@@ -362,7 +396,7 @@ function onKey(e: KeyboardEvent): void {
   if (!(byId("sb-ask") as HTMLDialogElement | null)?.open) question("reload", () => location.reload());
 }
 
-function begin(): void {
+function begin(again = data.reentry === "back" && reloaded()): void {
   const hash = new URLSearchParams(location.hash.slice(1));
   const credential = hash.get("identity");
   if (credential) history.replaceState(null, "", location.pathname + location.search);
@@ -370,12 +404,13 @@ function begin(): void {
     queue,
     onUpdate: show,
     resume: data.resume,
-    again: data.reentry === "back" && reloaded(),
+    again,
     ...(credential && { credential }),
   });
 }
 
 addEventListener("pagehide", () => {
+  if (data.reentry !== "back") return; // the page has not said that a reload costs anything
   try {
     sessionStorage.setItem(MARK, String(Date.now()));
   } catch {
@@ -388,15 +423,21 @@ byId("sb-leave")?.addEventListener("click", () => question("leave", () => void p
 byId("sb-enter")?.addEventListener("click", () => place?.enter());
 byId("sb-go")?.addEventListener("click", (e) => {
   if (data.preview) e.preventDefault();
-  else {
-    handedOver(now.token!, true);
-    place?.stop();
-  }
+  else depart();
 });
+for (const link of Array.from(document.querySelectorAll<HTMLAnchorElement>("footer a"))) if (fragment) link.hash = fragment;
 document.addEventListener("visibilitychange", tick);
+// Who went to the site and comes back finds the page as it was left.
+addEventListener("pageshow", (e) => {
+  if (e.persisted && !place && !data.preview) begin(false);
+});
 setInterval(tick, 1000);
 
-if (data.preview) show({ ...data.preview.update, at: Date.now() });
+if (data.preview) {
+  show({ ...data.preview.update, at: Date.now() });
+  const asked = /ask-(\w+)/.exec(String(data.preview.flags));
+  if (asked) question(asked[1]!, () => undefined);
+}
 else if (!window.AbortController) location.replace(data.plain);
-else if ((document as { prerendering?: boolean }).prerendering) document.addEventListener("prerenderingchange", begin, { once: true });
+else if ((document as { prerendering?: boolean }).prerendering) document.addEventListener("prerenderingchange", () => begin(), { once: true });
 else begin();
