@@ -34,7 +34,7 @@ func newMetrics(reg prometheus.Registerer, gates map[queue.ID]*queueGate) (*metr
 			}
 			return 0
 		}))
-		for _, name := range []string{"admitted", "no_token"} { // there from the start, so that a rate is too
+		for _, name := range []string{"admitted", "no_token", "unchecked", "cant_tell", "not_yet"} { // there from the start, so that a rate is too
 			m.checks.WithLabelValues(string(id), name)
 		}
 	}

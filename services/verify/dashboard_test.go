@@ -73,6 +73,12 @@ func sections() []section {
 				{`histogram_quantile(0.99, sum by (le) (rate(soonbeon_events_push_seconds_bucket[5m])))`, "p99"},
 				{`histogram_quantile(0.5, sum by (le) (rate(soonbeon_events_push_seconds_bucket[5m])))`, "p50"}}},
 		}},
+		{"Gate", []panel{
+			{"Requests at the gate, a second", "unchecked: let in by --open-for. cant_tell: turned away, since Redis does not answer. not_yet: a clock is wrong.", "short", []query{
+				{`sum by (queue, result) (rate(soonbeon_gate_checks_total` + of + `[1m]))`, "{{queue}}: {{result}}"}}},
+			{"People who hand over a token, a second", "", "short", []query{{`sum by (queue, result) (rate(soonbeon_gate_arrivals_total` + of + `[1m]))`, "{{queue}}: {{result}}"}}},
+			{"Open unchecked", "1 while a gate lets people in unchecked, by --open-for.", "short", []query{{`max by (queue) (soonbeon_gate_open` + of + `)`, "{{queue}}"}}},
+		}},
 		{"Machinery", []panel{
 			{"Leaders", "One for each queue.", "short", []query{
 				{`sum by (queue) (soonbeon_issuer_leading` + of + `)`, "{{queue}}"},
