@@ -71,7 +71,9 @@ func TestWhenToAskFirst(t *testing.T) {
 // in the receipt.
 func TestWhatIsToldAtOnce(t *testing.T) {
 	most, near := int64(1207), true
-	f := newFixture(t, func(c *enter.Config) { c.Position = func(*queue.Entry, queue.Ticket) (int64, bool) { return most, near } })
+	f := newFixture(t, func(c *enter.Config) {
+		c.Position = func(*queue.Entry, queue.Ticket) (int64, bool) { return most, near }
+	})
 	told := func() map[string]any {
 		var v map[string]any
 		require.NoError(t, json.Unmarshal([]byte(f.accepted(t).body), &v))

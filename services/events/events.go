@@ -198,7 +198,8 @@ func (s *Service) join(id queue.ID, v queue.Visitor) (*stream, error) {
 	switch {
 	case !s.open:
 		s.metrics.stopping.Inc()
-		return nil, httpapi.Problemf(httpapi.StreamsFull, "this process is starting or stopping; poll, and open a stream later").After(time.Second)
+		return nil, httpapi.Problemf(httpapi.StreamsFull, "this process is starting or stopping; poll, and open a stream later").
+			After(time.Duration((1 + 3*s.cfg.Rand()) * float64(time.Second))) // all of them were cut off at one moment
 	case s.streams >= s.cfg.MaxStreams:
 		s.metrics.full.Inc()
 		return nil, httpapi.Problemf(httpapi.StreamsFull, "this process has as many streams as it takes; poll, and open one later").After(again)

@@ -31,8 +31,7 @@ const resync = 300 * time.Millisecond
 type writer struct {
 	s       *Service
 	st      *stream
-	out     http.ResponseWriter
-	control *http.ResponseController
+	out     *httpapi.Stream
 	receipt pass.Receipt
 	said    uint64    // a digest of what was said last
 	wrote   time.Time // when anything was
@@ -75,19 +74,12 @@ func (s *Service) events(c echo.Context) error {
 		return c.NoContent(http.StatusNoContent) // by which clients that come back by themselves know that it has ended
 	}
 
-	httpapi.LimitUnread(c.Request(), kept)
-	w := &writer{s: s, st: st, out: c.Response(), receipt: t.Receipt}
-	w.control = http.NewResponseController(c.Response().Writer) // echo's own has a Flush that keeps errors to itself
+	w := &writer{s: s, st: st, receipt: t.Receipt}
 	w.ends = s.cfg.Now().Add(s.cfg.Lasts - time.Duration(s.cfg.Rand()*float64(s.cfg.Lasts)/5))
-	_ = w.control.SetReadDeadline(time.Time{}) // the server's bounds the request, and would end the stream
-	h := c.Response().Header()
-	h["Content-Type"] = []string{"text/event-stream"}
-	h["Cache-Control"] = []string{"no-store"}
-	h["X-Accel-Buffering"] = []string{"no"} // nginx passes each event on at once
 	if from == httpapi.FromCookie && t.Signed != "" {
-		h.Add("Set-Cookie", httpapi.ReceiptCookie(receipt.Queue, t.Signed))
+		c.Response().Header().Add("Set-Cookie", httpapi.ReceiptCookie(receipt.Queue, t.Signed))
 	}
-	c.Response().WriteHeader(http.StatusOK)
+	w.out = httpapi.NewStream(c, kept, s.cfg.WriteTimeout)
 	more := w.tell(t, seq, p)
 	buffers.Put(p)
 	for more {
@@ -137,9 +129,9 @@ func (w *writer) next(ctx context.Context) bool {
 	return w.end()
 }
 
-// end leaves time for the last bytes, so that the client sees an end and not a cut. It returns false.
+// end returns false.
 func (w *writer) end() bool {
-	_ = w.control.SetWriteDeadline(time.Now().Add(w.s.cfg.WriteTimeout))
+	w.out.End()
 	return false
 }
 
@@ -214,12 +206,7 @@ func (w *writer) alive(now time.Time) bool {
 
 // write sends b at once, and returns false when the client does not take it.
 func (w *writer) write(b []byte, count prometheus.Counter) bool {
-	_ = w.control.SetWriteDeadline(time.Now().Add(w.s.cfg.WriteTimeout))
-	_, err := w.out.Write(b)
-	if err == nil {
-		err = w.control.Flush()
-	}
-	if err != nil {
+	if err := w.out.Write(b); err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			w.s.metrics.slow.Inc()
 		}

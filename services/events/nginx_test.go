@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stockNginx puts nginx in front of an address, with nothing set that its package does not set.
-func stockNginx(t *testing.T, upstream string) (base string) {
+// stockNginx puts nginx in front of an address, with nothing set that its package does not set but more.
+func stockNginx(t *testing.T, upstream, more string) (base string) {
 	t.Helper()
 	path, err := exec.LookPath("nginx")
 	if err != nil {
@@ -33,8 +33,8 @@ events {}
 http {
   access_log off;
   client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;
-  server { listen %s; location / { proxy_pass http://%s; } }
-}`, addr, upstream)
+  server { listen %s; location / { proxy_pass http://%s; %s } }
+}`, addr, upstream, more)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "nginx.conf"), []byte(conf), 0o600))
 	cmd := exec.Command(path, "-p", dir, "-c", "nginx.conf", "-g", "daemon off; master_process off;")
 	cmd.Stderr = os.Stderr
@@ -55,7 +55,7 @@ http {
 
 func TestFault29_BehindAStockNginx(t *testing.T) {
 	w := newWorld(t, options{events: func(c *Config) { c.Heartbeat, c.Tick = 2*time.Second, 10*time.Millisecond }})
-	base := stockNginx(t, w.server.Addr())
+	base := stockNginx(t, w.server.Addr(), "")
 	w.enter("a", "b")
 	began := time.Now()
 	c := openAt(t, base, "b")
@@ -72,4 +72,34 @@ func TestFault29_BehindAStockNginx(t *testing.T) {
 		require.Equal(t, "admitted", openAt(t, base, v).next()["event"])
 	}
 	require.NoError(t, w.service.Stop(t.Context()))
+}
+
+// A proxy gives up on an answer that says nothing for its proxy_read_timeout (of a stock nginx 60 s; here 1 s). The heartbeat keeps a
+// stream on which nothing happens alive for several times as long, and the token still comes; without one in time, the proxy cuts it.
+func TestFault29_LongerThanAProxyWaits(t *testing.T) {
+	behind := func(t *testing.T, heartbeat time.Duration) (*world, *client) {
+		t.Parallel()
+		w := newWorld(t, options{events: func(c *Config) { c.Heartbeat = heartbeat }})
+		w.enter("a")
+		c := openAt(t, stockNginx(t, w.server.Addr(), "proxy_read_timeout 1s;"), "a")
+		require.Contains(t, c.next()["data"], `"position":1`)
+		return w, c
+	}
+	t.Run("with a heartbeat", func(t *testing.T) {
+		w, c := behind(t, 250*time.Millisecond)
+		for began := time.Now(); time.Since(began) < 3*time.Second; {
+			e, err := c.read()
+			require.NoError(t, err)
+			require.Equal(t, event{"": ""}, e)
+		}
+		w.admit("a")
+		require.Equal(t, "admitted", c.next()["event"])
+	})
+	t.Run("with one that is too slow", func(t *testing.T) {
+		_, c := behind(t, 10*time.Second)
+		began := time.Now()
+		_, err := c.read()
+		require.Error(t, err)
+		require.Less(t, time.Since(began), 3*time.Second)
+	})
 }
