@@ -1,11 +1,15 @@
 -- Asks `soonbeon gate` whether a request may go in, and gives its answer where it may not. See docs/gate.md.
 --
 --   http-request lua.soonbeon http://127.0.0.1:8090/forward/main
+--   http-response lua.soonbeon-session
 --
+-- The second hands the browser the session that --single-use gives for a token.
 -- It fails closed: while the gate does not answer, the answer is a 503.
 
 -- what the gate reads of a request; nothing else is sent to it
-local sent = { "accept", "accept-language", "authorization", "cookie", "soonbeon-token" }
+local sent = {
+    "accept", "accept-language", "access-control-request-method", "authorization", "cookie", "origin", "soonbeon-token",
+}
 
 local function deny(txn, status, headers, body)
     local reply = txn:reply({ status = status })
@@ -54,4 +58,15 @@ core.register_action("soonbeon", { "http-req" }, function(txn, url)
             txn.http:req_set_header(name, values[0] or values[1] or "")
         end
     end
+    local session = answer.headers["set-cookie"]
+    if session then
+        txn:set_var("txn.soonbeon_session", session[0] or session[1])
+    end
 end, 1)
+
+core.register_action("soonbeon-session", { "http-res" }, function(txn)
+    local session = txn:get_var("txn.soonbeon_session")
+    if session then
+        txn.http:res_add_header("set-cookie", session)
+    end
+end)

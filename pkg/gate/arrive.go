@@ -2,6 +2,7 @@ package gate
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -15,6 +16,8 @@ var (
 	ErrArrival  = errors.New("not how to arrive")
 	ErrNoCookie = errors.New("the browser did not keep the session")
 )
+
+var errMethod = fmt.Errorf("%w: another method", ErrArrival)
 
 // maxArrival is the longest form that is taken, in bytes: a token, and a path of which every byte is escaped.
 const maxArrival = 16 << 10
@@ -37,7 +40,7 @@ func (g *Gate) arrive(w http.ResponseWriter, r *http.Request) {
 		g.takeIn(w, r)
 	default:
 		w.Header().Set("Allow", "GET, HEAD, POST")
-		w.WriteHeader(http.StatusMethodNotAllowed)
+		g.notIn(w, r, "", "", errMethod)
 	}
 }
 
@@ -108,6 +111,8 @@ func (g *Gate) notIn(w http.ResponseWriter, r *http.Request, token, to string, w
 	case errors.Is(why, ErrCantTell):
 		status, v = http.StatusServiceUnavailable, view{Text: cantTell, Token: token, To: to}
 		w.Header().Set("Retry-After", retryAfter)
+	case errors.Is(why, errMethod):
+		status, v.Text = http.StatusMethodNotAllowed, malformed
 	case errors.Is(why, ErrArrival):
 		status, v.Text = http.StatusBadRequest, malformed
 	case errors.Is(why, ErrNoCookie):

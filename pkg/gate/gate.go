@@ -51,6 +51,12 @@ type Config struct {
 	Protect, Exempt []string
 	FoldCase        bool
 
+	// Preflights lets CORS preflights past: OPTIONS with Origin and Access-Control-Request-Method, which browsers send before a
+	// call of another origin, and never with a token or cookie. False, as a rule: they are refused. A site that answers
+	// whatever the method is would give to anybody who says OPTIONS what is behind the gate; set it where the site, or the CORS
+	// handler in front of it, answers such requests by themselves.
+	Preflights bool
+
 	// Once, if set, lets each entry token be used once. Whoever shows one gets a session, by which they go on.
 	Once     Once
 	FailOpen FailOpen // what to do while Once can't tell
@@ -80,6 +86,7 @@ type Gate struct {
 	session http.Cookie // without its value
 	arrival string      // ArrivePath
 	paths   paths
+	flights bool // Config.Preflights
 	use     *use // nil: tokens may be used again and again
 	page    *page
 }
@@ -91,7 +98,7 @@ const DefaultPage = "/queue/wait"
 func New(cfg Config) (*Gate, error) {
 	g := &Gate{
 		queue: cfg.Queue, keys: cfg.Keys, refused: cfg.Refused, now: cfg.Now, cookie: CookieName(cfg.Queue),
-		arrival: ArrivePath(cfg.Queue), page: newPage(),
+		arrival: ArrivePath(cfg.Queue), page: newPage(), flights: cfg.Preflights,
 	}
 	var errs []error
 	if _, err := queue.ParseID(string(cfg.Queue)); err != nil {
@@ -183,7 +190,7 @@ func (g *Gate) Wrap(next http.Handler) http.Handler {
 			g.arrive(w, r)
 			return
 		}
-		if !g.paths.protects(target(r)) {
+		if !g.Protects(r) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -203,9 +210,10 @@ func (g *Gate) Wrap(next http.Handler) http.Handler {
 // TurnAway answers r as Wrap does with one that Admit refused with why: a redirect for people, a problem for programs.
 func (g *Gate) TurnAway(w http.ResponseWriter, r *http.Request, why error) { g.turnAway(w, r, why) }
 
-// Protects says whether the path that r asks for is behind the gate, by Config.Protect and Config.Exempt. The arrive path is not.
+// Protects says whether what r asks for is behind the gate, by Config.Protect, Config.Exempt and Config.Preflights. The arrive
+// path is not.
 func (g *Gate) Protects(r *http.Request) bool {
-	return !g.isArrival(r) && g.paths.protects(target(r))
+	return !g.isArrival(r) && !(g.flights && isPreflight(r)) && g.paths.protects(target(r))
 }
 
 func (g *Gate) isArrival(r *http.Request) bool { return asked(r).EscapedPath() == g.arrival }
@@ -282,7 +290,8 @@ func (g *Gate) begin(ctx context.Context, e pass.Entry, now time.Time) (Admissio
 		if e.Made != 0 { // another queue of this name has tickets of the same numbers
 			id += "/" + strconv.FormatInt(e.Made, 10)
 		}
-		checked, err := g.use.first(ctx, id, time.UnixMilli(e.ExpiresMs).Add(pass.Leeway))
+		// The token opens until pass.Leeway after its end by this clock; the mark ends by another one, which may be ahead as much.
+		checked, err := g.use.first(ctx, id, time.UnixMilli(e.ExpiresMs).Add(2*pass.Leeway))
 		if err != nil {
 			return Admission{}, err
 		}
@@ -343,6 +352,9 @@ func (g *Gate) refuse(w http.ResponseWriter, why error) {
 		challenge += `, error="invalid_token", error_description="used"`
 	case errors.Is(why, ErrArrival):
 		p.Code, p.Status, p.Title = CodeArrival, http.StatusBadRequest, "This is not how to arrive"
+		if errors.Is(why, errMethod) {
+			p.Status = http.StatusMethodNotAllowed
+		}
 		p.Detail = "Post a form of at most 16 KiB with one field token, and at most one field to, a path of this site to go to."
 	case errors.Is(why, pass.ErrExpired):
 		p.Code, p.Title = CodeExpired, "The entry token has expired"
@@ -417,7 +429,8 @@ func (g *Gate) returnTo(r *http.Request) string {
 	// Read as an address of its own, "//host" would lead to another site.
 	back := g.site + "/" + strings.TrimLeft(u.EscapedPath(), "/")
 	if u.RawQuery != "" {
-		back += "?" + u.RawQuery
+		// Browsers leave a backslash in a query as it is, and no address to return to has one.
+		back += "?" + strings.ReplaceAll(escape(u.RawQuery), "#", "%23")
 	}
 	if len(back) > MaxReturn {
 		return ""

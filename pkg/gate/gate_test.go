@@ -210,6 +210,12 @@ func TestOnlyNavigationIsRedirected(t *testing.T) {
 		{"GET", "text/html;q=0.8, application/problem+json;q=0.9", 401},
 		{"GET", "text/html, application/json", 303},
 		{"GET", "text/html;level=1;q=0.3, application/json;q=0.2", 303},
+		{"GET", "application/*, text/html;q=0.1", 401},
+		{"GET", "application/*;q=0.1, text/html", 303},
+		{"GET", "application/*, application/json;q=0.1, application/problem+json;q=0, text/html;q=0.5", 303},
+		{"GET", "*/*, text/html;q=0.1", 401},
+		{"GET", "*/*, application/*;q=0.1, text/html;q=0.5", 303},
+		{"GET", "text/html, */*", 303},
 		{"GET", "text/html;q=", 401},
 		{"GET", "text/html;q=NaN", 401},
 		{"GET", "text/html;q=-1", 401},
@@ -227,6 +233,21 @@ func TestOnlyNavigationIsRedirected(t *testing.T) {
 	assert.Equal(t, 303, f.do("GET", "/", "Accept", "text/plain", "Accept", "text/html").Code, "two lines of Accept")
 }
 
+func TestPreflightsGoPastWhereThatIsWanted(t *testing.T) {
+	preflight := []string{"Origin", "https://app.example", "Access-Control-Request-Method", "POST"}
+	require.Equal(t, 401, setUp(t, nil).do("OPTIONS", "/", preflight...).Code)
+	f := setUp(t, func(cfg *Config) { cfg.Preflights = true })
+	w := f.do("OPTIONS", "/", preflight...)
+	require.Equal(t, 200, w.Code)
+	require.Equal(t, "false   0", w.Body.String(), "with no entry")
+	require.Equal(t, 401, f.do("OPTIONS", "/").Code)
+	require.Equal(t, 401, f.do("OPTIONS", "/", preflight[:2]...).Code)
+	require.Equal(t, 401, f.do("OPTIONS", "/", preflight[2:]...).Code)
+	require.Equal(t, 401, f.do("POST", "/", preflight...).Code)
+	require.Equal(t, 401, f.do("GET", "/", append(preflight, "X-Http-Method-Override", "OPTIONS")...).Code)
+	require.Equal(t, 405, f.do("OPTIONS", ArrivePath("main"), preflight...).Code)
+}
+
 func TestTheWayBack(t *testing.T) {
 	for _, c := range []struct{ site, target, want string }{
 		{"", "/", "/"},
@@ -237,7 +258,10 @@ func TestTheWayBack(t *testing.T) {
 		{"", `/\evil.example`, "/%5Cevil.example"},
 		{"", "http://evil.example/x?y", "/x?y"},
 		{"", "/?return=https://evil.example", "/?return=https://evil.example"},
+		{"", `/?q=a\b&c=d\`, "/?q=a%5Cb&c=d%5C"},
+		{"", `/?q="<{|}>` + "`^공\xff#x", "/?q=%22%3C%7B%7C%7D%3E%60%5E%EA%B3%B5%FF%23x"},
 		{"", "/" + strings.Repeat("x", MaxReturn), ""},
+		{"", "/?" + strings.Repeat(`\`, MaxReturn/2), ""},
 		{"https://shop.example", "/a?b", "https://shop.example/a?b"},
 		{"https://shop.example:8443/", "//evil.example", "https://shop.example:8443/evil.example"},
 		{"https://shop.example", "http://evil.example/x", "https://shop.example/x"},
@@ -251,6 +275,11 @@ func TestTheWayBack(t *testing.T) {
 		assert.Equal(t, "/room", loc.Path)
 		q := loc.Query()
 		assert.Equal(t, c.want, q.Get("return"), c.target)
+		if c.want != "" { // the waiting page takes it as it is
+			back, err := ReturnAddress(c.want, []string{"https://shop.example", "https://shop.example:8443"})
+			require.NoError(t, err)
+			require.True(t, strings.HasSuffix(back, c.want), back)
+		}
 		assert.Equal(t, []string{"main"}, q["queue"])
 		assert.Equal(t, []string{"dark"}, q["theme"])
 	}

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -41,14 +42,20 @@ func (g *Gate) sessions(r *http.Request) []string {
 }
 
 // prefersHTML reads Accept: is HTML welcome, and at least as much as JSON? Browsers name text/html when they navigate
-// and only then; programs say */* or nothing, and are better served with a problem they can read than with a redirect.
+// and only then; programs say */* or nothing, and are better served with a problem they can read than with a redirect. So */*
+// speaks for JSON alone.
 func prefersHTML(accept []string) bool {
 	html := quality(accept, "text/html", "text/*")
 	json := max(
-		quality(accept, "application/problem+json", ""),
-		quality(accept, "application/json", ""),
+		quality(accept, "application/problem+json", "application/*", "*/*"),
+		quality(accept, "application/json", "application/*", "*/*"),
 	)
 	return html > 0 && html >= json
+}
+
+// isPreflight tells what a browser asks before a call of another origin.
+func isPreflight(r *http.Request) bool {
+	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
 }
 
 // prefersKorean reads Accept-Language for the two languages that there are. Whoever names neither gets English.
@@ -69,23 +76,25 @@ func prefersKorean(accept []string) bool {
 	return ko > 0 && ko >= en
 }
 
-// quality is the weight of a media type, or else of its range, in 0 to 1; 0 if neither is named. A weight that cannot
-// be read counts as 0.
-func quality(accept []string, exact, within string) float64 {
-	weights := make(map[string]float64, 2)
+// quality is the weight of the first of names, a media type and its ranges, that is there, in 0 to 1; 0 if none is. A weight
+// that cannot be read counts as 0.
+func quality(accept []string, names ...string) float64 {
+	weights := make(map[string]float64, len(names))
 	for _, line := range accept {
 		for item := range strings.SplitSeq(line, ",") {
 			name, params, _ := strings.Cut(item, ";")
 			name = strings.ToLower(strings.TrimSpace(name))
-			if name != "" && (name == exact || name == within) {
+			if slices.Contains(names, name) {
 				weights[name] = weight(params)
 			}
 		}
 	}
-	if q, named := weights[exact]; named {
-		return q
+	for _, name := range names {
+		if q, named := weights[name]; named {
+			return q
+		}
 	}
-	return weights[within]
+	return 0
 }
 
 func weight(params string) float64 {

@@ -28,6 +28,8 @@ type Config struct {
 	Exempt   []string `help:"Paths that are not. Of two that cover a path the longer counts."`
 	FoldCase bool     `help:"Compare paths in small letters, for a site that does not mind the case."`
 
+	Preflights bool `help:"Let CORS preflights past to the site; for one that answers OPTIONS with CORS headers and nothing else."`
+
 	SingleUse bool                     `help:"Let each entry token in once; the browser goes on by a session. Needs --redis."`
 	OpenFor   map[string]time.Duration `help:"By queue, how long to let people in unchecked by valid tokens in an outage of Redis, with --single-use. Default: closed." placeholder:"QUEUE=TIME"`
 	OpenAfter time.Duration            `help:"How long Redis must have been away, without one answer, before that." default:"5s"`

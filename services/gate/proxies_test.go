@@ -12,56 +12,81 @@ import (
 	"github.com/stretchr/testify/require"
 
 	sitegate "github.com/soonbeon/soonbeon/pkg/gate"
+	"github.com/soonbeon/soonbeon/pkg/redisline/redislinetest"
 )
 
-// HAProxy with the configuration and the Lua of docs/gate.md.
-func TestHAProxyAsDocumented(t *testing.T) {
+// haproxyAsDocumented runs HAProxy with the configuration and the Lua of docs/gate.md.
+func haproxyAsDocumented(t *testing.T, gate, site string) (shop string) {
+	t.Helper()
 	path := proxy(t, "haproxy")
-	w := newWorld(t, func(c *Config) { c.Exempt = []string{"/static"} }, nil)
-	s := httptest.NewServer(w.service)
-	t.Cleanup(s.Close)
 	dir, front := t.TempDir(), freeAddr(t)
 	lua, err := filepath.Abs("../../docs/examples/haproxy.lua")
 	require.NoError(t, err)
-	gate := strings.TrimPrefix(s.URL, "http://")
-	site, _ := newShop(t)
 	conf := replace(t, documented(t, "haproxy"), "/etc/haproxy/haproxy.lua", lua, ":443 ssl crt /etc/haproxy/shop.pem", front,
 		"127.0.0.1:8090", gate, "127.0.0.1:8090", gate, "127.0.0.1:3000", site)
-	conf = strings.Replace(conf, "frontend shop", "defaults\n    timeout connect 2s\n    timeout client 5s\n    timeout server 5s\n\nfrontend shop", 1)
 	file := filepath.Join(dir, "haproxy.cfg")
 	require.NoError(t, os.WriteFile(file, []byte(conf+"\n"), 0o600))
 	run(t, path, []string{"-db", "-f", file}, front)
-	shop := "http://" + front
-	passesOnWhatTheGateSays(t, shop, w)
-
-	s.Close()
-	res, _ := visit(t, "GET", shop+"/a", "", "Authorization", "Bearer "+w.token(t, "main", time.Minute))
-	require.Equal(t, 503, res.StatusCode)
+	return "http://" + front
 }
 
-// Caddy with the configuration of docs/gate.md.
-func TestCaddyAsDocumented(t *testing.T) {
+// caddyAsDocumented runs Caddy with the configuration of docs/gate.md.
+func caddyAsDocumented(t *testing.T, gate, site string) (shop string) {
+	t.Helper()
 	path := proxy(t, "caddy")
-	w := newWorld(t, func(c *Config) { c.Exempt = []string{"/static"} }, nil)
-	s := httptest.NewServer(w.service)
-	t.Cleanup(s.Close)
 	dir, front := t.TempDir(), freeAddr(t)
 	t.Setenv("HOME", dir)
 	t.Setenv("XDG_DATA_HOME", dir)
 	t.Setenv("XDG_CONFIG_HOME", dir)
-	gate := strings.TrimPrefix(s.URL, "http://")
-	site, _ := newShop(t)
 	conf := "{\n\tadmin off\n}\n" + replace(t, documented(t, "caddyfile"), "shop.example {", "http://"+front+" {",
 		"soonbeon-gate:8090", gate, "soonbeon-gate:8090", gate, "shop:3000", site) + "\n"
 	file := filepath.Join(dir, "Caddyfile")
 	require.NoError(t, os.WriteFile(file, []byte(conf), 0o600))
 	run(t, path, []string{"run", "--config", file, "--adapter", "caddyfile"}, front)
-	shop := "http://" + front
-	passesOnWhatTheGateSays(t, shop, w)
+	return "http://" + front
+}
 
+func TestHAProxyAsDocumented(t *testing.T) { testProxy(t, haproxyAsDocumented, 503) }
+func TestCaddyAsDocumented(t *testing.T)   { testProxy(t, caddyAsDocumented, 502) }
+
+// testProxy tries a proxy of the kind that gives the gate's own answer to whom it may not let in; down is what it answers without a gate.
+func testProxy(t *testing.T, start func(t *testing.T, gate, site string) string, down int) {
+	t.Helper()
+	w := newWorld(t, func(c *Config) { c.Exempt, c.Preflights = []string{"/static"}, true }, nil)
+	s := httptest.NewServer(w.service)
+	t.Cleanup(s.Close)
+	site, _ := newShop(t)
+	shop := start(t, strings.TrimPrefix(s.URL, "http://"), site)
+	passesOnWhatTheGateSays(t, shop, w)
 	s.Close()
 	res, _ := visit(t, "GET", shop+"/a", "", "Authorization", "Bearer "+w.token(t, "main", time.Minute))
-	require.Equal(t, 502, res.StatusCode)
+	require.Equal(t, down, res.StatusCode)
+
+	single := newWorld(t, func(c *Config) { c.Exempt, c.SingleUse = []string{"/static"}, true }, redislinetest.Start(t))
+	s = httptest.NewServer(single.service)
+	t.Cleanup(s.Close)
+	opensOnce(t, start(t, strings.TrimPrefix(s.URL, "http://"), site), single)
+}
+
+// opensOnce shows a token to the site itself, through a proxy before a gate with single use.
+func opensOnce(t *testing.T, shop string, w *world) {
+	t.Helper()
+	token := "Bearer " + w.token(t, "main", time.Minute)
+	res, body := visit(t, "GET", shop+"/a", "", "Authorization", token, "Soonbeon-Ticket", "1")
+	require.Equal(t, 200, res.StatusCode, body)
+	require.Contains(t, body, `ticket="7"`)
+	require.Len(t, res.Cookies(), 1)
+	session := res.Cookies()[0]
+	require.Equal(t, sitegate.SessionCookieName("main"), session.Name)
+	res, body = visit(t, "GET", shop+"/a", "", "Authorization", token, "Cookie", session.Name+"="+session.Value)
+	require.Equal(t, 200, res.StatusCode, body)
+	require.Contains(t, body, `visitor="v%2F%C3%A9" ticket="7"`)
+	require.Empty(t, res.Header.Values("Set-Cookie"))
+	res, body = visit(t, "GET", shop+"/a", "", "Authorization", token)
+	require.Equal(t, 401, res.StatusCode)
+	require.Contains(t, body, sitegate.CodeUsed)
+	res, _ = visit(t, "GET", shop+"/static/a", "", "Authorization", token)
+	require.Equal(t, 200, res.StatusCode)
 }
 
 // passesOnWhatTheGateSays walks through a proxy of the kind that gives the gate's own answer to whom it may not let in.
@@ -80,6 +105,12 @@ func passesOnWhatTheGateSays(t *testing.T, shop string, w *world) {
 	res, body = visit(t, "POST", shop+"/a", "x=y", "Authorization", "Bearer "+token, "Soonbeon-Ticket", "1")
 	require.Equal(t, 200, res.StatusCode, body)
 	require.Contains(t, body, `shop: POST /a visitor="v%2F%C3%A9" ticket="7" body=x=y`)
+	require.Empty(t, res.Header.Values("Set-Cookie"))
+	preflight := []string{"Origin", "https://app.example", "Access-Control-Request-Method", "POST"}
+	res, _ = visit(t, "OPTIONS", shop+"/a", "", preflight...)
+	require.Equal(t, 200, res.StatusCode)
+	res, _ = visit(t, "OPTIONS", shop+"/a", "", preflight[:2]...)
+	require.Equal(t, 401, res.StatusCode)
 	_, body = visit(t, "GET", shop+"/static/x", "", "Soonbeon-Visitor", "made up")
 	require.Contains(t, body, `shop: GET /static/x visitor="" ticket=""`)
 

@@ -72,7 +72,7 @@ func New(cfg Config, rdb redisline.Client, logger *zap.Logger, reg prometheus.Re
 func (s *Service) newGate(id queue.ID, cfg Config, p *parsed, rdb redisline.Client, logger *zap.Logger) (*sitegate.Gate, error) {
 	one := sitegate.Config{
 		Queue: id, Keys: p.keys, WaitingRoom: cfg.WaitingRoom, Site: cfg.Site,
-		Protect: cfg.Protect, Exempt: cfg.Exempt, FoldCase: cfg.FoldCase,
+		Protect: cfg.Protect, Exempt: cfg.Exempt, FoldCase: cfg.FoldCase, Preflights: cfg.Preflights,
 		// Checks are counted where they are made, so this is about those who arrive.
 		Refused: func(_ *http.Request, why error) { s.metrics.arrivals.WithLabelValues(string(id), result(why)).Inc() },
 		Opened: func(open bool, why error) {
