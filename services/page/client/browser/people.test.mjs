@@ -1,7 +1,7 @@
 // What people do on the waiting page.
 import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, test } from "node:test";
-import { complaints, HERE, launch, line, number, PHONE, ROOM, SITE, until, view } from "./room.mjs";
+import { complaints, DESKTOP, HERE, launch, line, number, PHONE, ROOM, SITE, until, view } from "./room.mjs";
 
 let browser;
 let context;
@@ -29,19 +29,28 @@ const entered = async () => (await line()).count.entered ?? 0;
 const asked = async () => (await line()).count.position ?? 0;
 const shows = (n) => until(async () => (await number(page)) === n, "the place shows " + n);
 const text = (page) => page.evaluate(() => document.body.innerText);
+const bar = (page) => page.evaluate(() => document.querySelector("progress").value);
+const focused = (page) => page.evaluate(() => document.activeElement.id || document.activeElement.tagName);
 
-test("from the door to the site, and back to where they were going", async () => {
+/** Looks at the page, or elsewhere, as far as the page can tell. */
+const look = (hidden) => page.evaluate((hidden) => {
+  Object.defineProperty(document, "hidden", { get: () => hidden, configurable: true });
+  Object.defineProperty(document, "visibilityState", { get: () => (hidden ? "hidden" : "visible"), configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}, hidden);
+
+for (const [device, size] of [["phone", PHONE], ["desktop", { ...DESKTOP, isMobile: false, hasTouch: false, deviceScaleFactor: 1 }]]) test(`from the door to the site, and back to where they were going, on a ${device}`, async () => {
+  await open(size);
   const wanted = SITE + "/결제/의자?품목=1+2&x=%23a&y=b%2Fc#자리";
   await page.goto(wanted);
   await until(() => page.url().startsWith(ROOM + "/queue/wait?"), "the gate sends into the line");
   await shows("501st");
-  const bar = () => page.evaluate(() => document.querySelector("progress").value);
-  let gone = await bar();
+  let gone = await bar(page);
   const gaps = [];
   for (const served of [50, 120, 300, 390]) {
     await line({ Served: served });
     await until(async () => (await number(page))?.startsWith(String(501 - served)), "place " + (501 - served));
-    const now = await bar();
+    const now = await bar(page);
     gaps.push(now - gone);
     gone = now;
   }
@@ -58,6 +67,7 @@ test("from the door to the site, and back to where they were going", async () =>
   await line({ Served: 501 });
   await until(async () => (await page.title()) === "Your turn! Go in now", "the title tells");
   assert.match(await text(page), /The way stays open for (1:00|0:5\d)/);
+  assert.match(await text(page), /You are being taken to the site/);
   await until(() => page.url().startsWith(SITE), "goes there by itself");
   await page.waitForSelector("#in");
   assert.equal(await page.textContent("#in"), "in with ticket 501");
@@ -209,7 +219,76 @@ test("a waiting room that does not answer is said, before and after entering", a
   await line({ Down: false, Approximate: true });
   await until(async () => /may be a little high/.test(await text(page)), "approximate is said");
   assert.match(await text(page), /about 500 ahead/);
+  assert.doesNotMatch(await text(page), /501|total|in line$/m, "and nothing that sounds surer");
+  assert.equal(await page.title(), "about 500 ahead");
+  // Loaded again meanwhile: whoever has a place is not told that they are not in line.
+  await line({ Down: true, Approximate: false });
+  await page.goto(HERE + "&lang=en");
+  await until(async () => /does not answer at the moment. Your place is kept/.test(await text(page)), "it is said to who has a place");
+  assert.doesNotMatch(await text(page), /not known to be in line/);
+  await line({ Down: false });
+  await shows("501st");
   assert.equal(await entered(), 1);
+});
+
+test("no network before entering", async () => {
+  await line({ Down: true });
+  await page.goto(HERE);
+  await until(async () => /not known to be in line yet/.test(await text(page)), "nothing answers");
+  await context.setOffline(true);
+  await until(async () => /You have no network connection, and are not in line yet/.test(await text(page)), "nobody believes to be in line");
+  await line({ Down: false });
+  await context.setOffline(false);
+  await shows("501st");
+  assert.equal(await entered(), 1);
+});
+
+test("a refusal of something in between is tried again", async () => {
+  await page.route(ROOM + "/queue/enter", (r) => r.fulfill({ status: 403, contentType: "text/html", body: "<h1>Forbidden</h1>" }), { times: 1 });
+  await page.goto(HERE);
+  await shows("501st");
+  await page.route(/queue.position/, (r) => r.fulfill({ status: 404, contentType: "text/html", body: "<h1>nginx</h1>" }), { times: 2 });
+  await until(async () => /does not answer at the moment. Your place is kept/.test(await text(page)), "it is said");
+  await until(async () => !/does not answer/.test(await text(page)), "and passes");
+  assert.equal(await entered(), 1);
+});
+
+test("a rule that operators change is applied to nobody whom the page had told otherwise", async () => {
+  await line({ Rule: "keep" });
+  await page.goto(HERE);
+  await shows("501st");
+  assert.match(await text(page), /Your place is kept, also when you reload/);
+  await line({ Rule: "back", Last: 700 });
+  await page.reload();
+  await until(async () => /Don't reload this page/.test(await text(page)), "the page says the new rule");
+  await shows("501st");
+  assert.equal(await entered(), 1);
+  await page.reload();
+  await shows("701st");
+});
+
+test("the bar never goes back: not by a looser bound, a second tab or a reload", async () => {
+  await line({ Rule: "keep" });
+  await page.goto(HERE);
+  await shows("501st");
+  await line({ Served: 300 });
+  await shows("201st");
+  const gone = await bar(page);
+  assert.ok(gone > 500, String(gone));
+  await line({ Served: 100, Approximate: true });
+  await until(async () => /about 400 ahead/.test(await text(page)), "a bound");
+  assert.equal(await bar(page), gone);
+  const other = await context.newPage();
+  await other.goto(HERE);
+  await until(async () => /about 400 ahead/.test(await text(other)), "another tab");
+  assert.equal(await bar(other), gone);
+  await other.close();
+  await page.reload();
+  await until(async () => /about 400 ahead/.test(await text(page)), "loaded again");
+  assert.equal(await bar(page), gone);
+  await line({ Served: 350, Approximate: false });
+  await shows("151st");
+  assert.ok((await bar(page)) > gone, "and it goes on");
 });
 
 test("fault 4: two tabs are one place, one chain of polls, and one way in", async () => {
@@ -233,6 +312,19 @@ test("fault 4: two tabs are one place, one chain of polls, and one way in", asyn
   assert.ok(page.url().startsWith(ROOM), "and the other stays");
   assert.equal(await view(page), "turn");
   assert.equal(await entered(), 1);
+});
+
+test("the buttons of a window work also where another one asks", async () => {
+  await line({ Last: 0, Served: 1, GrantMs: 2000 });
+  await page.goto(HERE);
+  const other = await context.newPage(); // which was looked at last, and asks
+  await other.goto(HERE);
+  for (const p of [page, other]) await until(async () => (await view(p)) === "expired", "over in both", 10000);
+  await line({ Last: 500 });
+  await page.click("#sb-enter");
+  await shows("500th");
+  await until(async () => (await number(other)) === "500th", "and in the other");
+  assert.equal(await entered(), 2);
 });
 
 test("two tabs that are opened at one moment are one place", async () => {
@@ -304,9 +396,27 @@ test("by the keyboard alone", async () => {
   await page.keyboard.press("Tab");
   await page.keyboard.press("Enter");
   await until(async () => (await view(page)) === "left", "left");
+  assert.equal(await focused(page), "soonbeon", "what was pressed is gone, and the page is where one was");
   await page.focus("#sb-enter");
   await page.keyboard.press("Enter");
   await shows("502nd"); // the next ticket: the line of the test does not close up
+  assert.equal(await focused(page), "soonbeon");
+  await page.focus("#sb-alert");
+  for (const pressed of ["true", "false"]) {
+    await page.keyboard.press("Enter");
+    assert.equal(await page.getAttribute("#sb-alert", "aria-pressed"), pressed);
+  }
+});
+
+test("a question about a place ends with it", async () => {
+  await page.goto(HERE);
+  await shows("501st");
+  await page.click("#sb-leave");
+  await page.waitForSelector("#sb-ask[open]");
+  await line({ Served: 501 });
+  await until(async () => (await view(page)) === "turn", "its turn");
+  assert.ok(!(await page.isVisible("#sb-ask")));
+  assert.equal((await line()).count.left, undefined);
 });
 
 test("a screen reader hears changes at a bearable pace", async () => {
@@ -324,6 +434,37 @@ test("a screen reader hears changes at a bearable pace", async () => {
   await line({ Now: { ID: "main", Paused: true, Settings: {} } });
   await until(async () => (await page.evaluate(() => window.heard.length)) === 1, "and what happens is said");
   assert.match(await page.evaluate(() => window.heard[0]), /The line is paused/);
+  // Half a minute later, by the page's own clock, the number that is new is said.
+  const later = () => page.evaluate(() => {
+    const now = performance.now.bind(performance);
+    performance.now = () => now() + 31_000;
+  });
+  const last = () => page.evaluate(() => window.heard.at(-1));
+  await line({ Now: { ID: "main", Settings: { Message: "Back at five" } } });
+  await until(async () => /You are 401st in line.*Back at five/.test(await last()), "what operators say is said at once");
+  await line({ Served: 200 });
+  await shows("301st");
+  assert.match(await last(), /401st/);
+  await later();
+  await line({ Served: 201 });
+  await until(async () => /You are 300th in line/.test(await last()), "a number twice a minute");
+  assert.doesNotMatch(await last(), /Back at five/, "beside which nothing is said again");
+  await context.setOffline(true);
+  await until(async () => /You have no network connection/.test(await last()), "trouble is said at once");
+  await context.setOffline(false);
+  await until(async () => !/no network/.test(await last()), "and its end");
+  assert.equal(await page.getAttribute("#sb-said", "aria-live"), "polite");
+  await line({ Served: 501 });
+  await until(async () => /It is your turn/.test(await last()), "the turn");
+  assert.equal(await page.getAttribute("#sb-said", "aria-live"), "assertive");
+});
+
+test("the place is said as soon as it is known", async () => {
+  await line({ RetryMs: 2000 });
+  await page.goto(HERE);
+  await until(async () => (await view(page)) === "waiting" && !(await number(page)), "entered, without a number");
+  await shows("501st");
+  assert.match(await page.textContent("#sb-said"), /You are 501st in line/);
 });
 
 test("it opens, it is paused, it ends", async () => {
@@ -352,6 +493,7 @@ test("a turn that nobody took is over, and a new place can be had", async () => 
   await page.goto(HERE); // without a way back: it says so, and goes nowhere
   await until(async () => (await view(page)) === "turn", "its turn");
   assert.match(await text(page), /go back to the site that sent you here/);
+  assert.doesNotMatch(await text(page), /being taken/, "nothing takes them anywhere");
   assert.ok(!(await page.isVisible("#sb-go")));
   await until(async () => (await view(page)) === "expired", "over");
   await line({ Last: 9 });
@@ -390,12 +532,7 @@ test("the turn is told by sound and notification, if allowed, to who looks elsew
   await page.click("#sb-alert");
   await until(() => page.evaluate(() => Notification.permission === "granted"), "asked for, and only after a press");
   assert.equal(await page.getAttribute("#sb-alert", "aria-pressed"), "true");
-  const look = (hidden) => page.evaluate((hidden) => {
-    Object.defineProperty(document, "hidden", { get: () => hidden, configurable: true });
-    Object.defineProperty(document, "visibilityState", { get: () => (hidden ? "hidden" : "visible"), configurable: true });
-    document.dispatchEvent(new Event("visibilitychange"));
-    if (hidden) window.told = [];
-  }, hidden);
+  await page.evaluate(() => (window.told = []));
   await look(true);
   await line({ Served: 501, GrantMs: 60_000 });
   await until(async () => (await view(page)) === "turn", "its turn, seen by a hidden tab");
@@ -429,6 +566,101 @@ test("a site that does not keep its cookie sends nobody round in a circle", asyn
   await new Promise((r) => setTimeout(r, 4000));
   assert.ok(page.url().startsWith(ROOM));
   assert.match(await text(page), /has taken you there before/);
+  assert.doesNotMatch(await text(page), /being taken/);
   await page.click("#sb-go"); // by their own hand
   await page.waitForSelector("#in");
+});
+
+test("a tab that nobody looks at goes before its turn is over, and not after", async () => {
+  const there = HERE + "&return=" + encodeURIComponent(SITE + "/x");
+  await line({ GrantMs: 7500 });
+  await page.goto(there);
+  await shows("501st");
+  await look(true);
+  await line({ Served: 501 });
+  await until(async () => (await view(page)) === "turn", "its turn");
+  const began = Date.now();
+  await page.waitForSelector("#in");
+  assert.ok(Date.now() - began > 4000, "it has waited for its person: " + (Date.now() - began));
+  // The same where the tab slept past the end: there is nothing to go to with.
+  await line({ Last: 600, Served: 501, GrantMs: 5000 });
+  await open({});
+  await page.goto(there);
+  await shows("100th");
+  await look(true);
+  await line({ Served: 601 });
+  await until(async () => (await view(page)) === "turn", "its turn");
+  await page.evaluate(() => {
+    const now = performance.now.bind(performance);
+    performance.now = () => now() + 6000;
+  });
+  await look(false);
+  await until(async () => (await view(page)) === "expired", "it says so");
+  assert.ok(page.url().startsWith(ROOM));
+});
+
+test("dates and numbers are the reader's, and a part that was wanted outlives a change of language", async () => {
+  const opens = Date.UTC(2030, 0, 2, 1);
+  await line({ Last: 123_456, Now: { ID: "main", Settings: { OpensAtMs: opens } } });
+  for (const [locale, timezoneId, date, behind] of [
+    ["en-US", "America/New_York", /January 1, 2030 at 8:00.PM/, "123,4"],
+    ["en-GB", "Asia/Seoul", /2 January 2030 at 10:00\b/, "123,4"],
+    ["en-IN", "Asia/Kolkata", /2 January 2030 at 6:30.am/, "1,23,4"],
+    ["ko-KR", "Asia/Seoul", /2030년 1월 2일 오전 10:00/, "123,4"],
+  ]) {
+    await open({ locale, timezoneId });
+    await page.goto(HERE + "&return=" + encodeURIComponent(SITE + "/x") + "#rows");
+    await until(async () => (await view(page)) === "notopen" && date.test(await text(page)), locale + ": " + date);
+    assert.ok((await number(page)).startsWith(behind), locale + ": " + (await number(page)));
+    assert.match(await text(page), locale === "ko-KR" ? /시작까지 \d[\d,]*일 \d+:/ : /opens in \d[\d,]*d \d+:/);
+  }
+  await page.click("footer a[hreflang=en]");
+  await page.waitForURL(/lang=en/);
+  assert.equal(new URL(page.url()).hash, "#rows");
+});
+
+test("on a slow phone with a slow network", async () => {
+  const cdp = await context.newCDPSession(page);
+  await cdp.send("Network.enable");
+  await cdp.send("Network.emulateNetworkConditions", { offline: false, latency: 400, downloadThroughput: 50_000, uploadThroughput: 50_000 });
+  await cdp.send("Emulation.setCPUThrottlingRate", { rate: 6 });
+  let bytes = 0;
+  cdp.on("Network.loadingFinished", (e) => (bytes += e.encodedDataLength));
+  const began = Date.now();
+  await page.goto(HERE);
+  await until(async () => (await number(page)) === "501st", "the place", 15_000);
+  const took = Date.now() - began;
+  console.log(`the place is shown after ${took} ms and ${bytes} bytes`);
+  assert.ok(took < 10_000, took + " ms");
+  assert.ok(bytes > 8_000 && bytes < 30_000, bytes + " bytes");
+});
+
+test("back from the site, by what the browser has kept of the page", async () => {
+  const browser = await launch({ ignoreDefaultArgs: ["--disable-back-forward-cache"] });
+  try {
+    const page = await (await browser.newContext({ ...PHONE, locale: "en-US" })).newPage();
+    await page.addInitScript(() => addEventListener("pageshow", (e) => (window.persisted = e.persisted)));
+    const persisted = () => page.evaluate(() => window.persisted);
+    await page.goto(HERE + "&return=" + encodeURIComponent(SITE + "/x"));
+    await until(async () => (await number(page)) === "501st", "a place");
+    await page.goto(ROOM + "/queue/preview");
+    await line({ Last: 900, Served: 100 });
+    await page.goBack({ waitUntil: "commit" });
+    assert.equal(await persisted(), true, "the page was kept, not loaded");
+    await until(async () => (await number(page)) === "401st", "and goes on");
+    const began = await asked();
+    await new Promise((r) => setTimeout(r, 1500));
+    const chains = ((await asked()) - began) / 5;
+    assert.ok(chains > 0.2 && chains < 1.6, "one chain of polls: " + chains);
+    // Who went in by the button and comes back finds no promise that is over.
+    await line({ Served: 501, GrantMs: 6000 });
+    await page.click("#sb-go", { noWaitAfter: true });
+    await page.waitForSelector("#in");
+    await page.goBack({ waitUntil: "commit" });
+    assert.equal(await persisted(), true);
+    await until(async () => (await view(page)) === "expired", "it is over, and says so", 10_000);
+    assert.equal(await entered(), 1);
+  } finally {
+    await browser.close();
+  }
 });

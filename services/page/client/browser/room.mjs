@@ -8,7 +8,7 @@ export const HERE = ROOM + "/queue/wait?queue=main";
 export const PHONE = { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, isMobile: true, hasTouch: true };
 export const DESKTOP = { viewport: { width: 1280, height: 800 } };
 
-export const launch = () => chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
+export const launch = (more = {}) => chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox", "--disable-dev-shm-usage"], ...more });
 
 /** Changes the line, and tells what was asked of it since the last reset. */
 export async function line(change = {}) {

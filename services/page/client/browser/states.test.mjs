@@ -5,6 +5,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { complaints, DESKTOP, launch, PHONE, ROOM } from "./room.mjs";
+import { sheet } from "./sheet.mjs";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 let browser;
@@ -28,6 +29,7 @@ for (const [device, size, scheme] of [
     const context = await browser.newContext({ ...size, colorScheme: scheme, bypassCSP: false });
     const page = await context.newPage();
     const wrong = complaints(page);
+    const shots = {};
     const all = await links();
     assert.ok(all.length > 50, String(all.length));
     for (const { url, state, lang } of all) {
@@ -57,9 +59,12 @@ for (const [device, size, scheme] of [
       assert.deepEqual(wrong, [], at);
       if (process.env.SHOTS) {
         mkdirSync(process.env.SHOTS, { recursive: true });
-        await page.screenshot({ path: join(process.env.SHOTS, `${state}-${lang}-${device}.png`) });
+        const png = await page.screenshot({ path: join(process.env.SHOTS, `${state}-${lang}-${device}.png`) });
+        (shots[lang] ??= []).push({ name: state, png });
       }
     }
+    for (const lang in shots)
+      await sheet(browser, join(process.env.SHOTS, `states-${lang}-${device}.jpg`), shots[lang], device === "phone" ? { width: 180, columns: 11 } : { width: 300, columns: 7 });
     await context.close();
   });
 }
