@@ -65,7 +65,7 @@ func New(ctx context.Context, cfg Config, roles Roles, logger *zap.Logger) (_ *P
 		}
 	}()
 
-	tracer, err := trace.New(ctx, roles.name(), os.Getenv)
+	tracer, err := trace.New(ctx, roles.name(), os.Getenv, logger.Named("trace"))
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
+	global "go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -15,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	otel "go.opentelemetry.io/otel/trace"
+	"go.uber.org/zap"
 
 	"github.com/soonbeon/soonbeon/pkg/queue"
 )
@@ -44,7 +47,7 @@ func Wanted(getenv func(string) string) (bool, error) {
 	}
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
 		if p := getenv(name); p != "" && p != "http/protobuf" {
-			return false, fmt.Errorf("traces: %s is %.40q; this program sends http/protobuf, which collectors take on port 4318", name, p)
+			return false, fmt.Errorf("traces: %s is %.40q; the value that this program takes is http/protobuf, which collectors listen for on port 4318", name, p)
 		} else if p != "" {
 			break // the first holds
 		}
@@ -53,17 +56,29 @@ func Wanted(getenv func(string) string) (bool, error) {
 }
 
 // New makes a Tracer as the environment says; nil where it wants none. service is what the process is called where
-// OTEL_SERVICE_NAME does not name it.
-func New(ctx context.Context, service string, getenv func(string) string) (*Tracer, error) {
+// OTEL_SERVICE_NAME does not name it. What the environment says and can't be had is an error: it names the variable, or what is wrong with it, and never
+// a value. From then on the library's errors, all of the process's, go to logger, once a minute at most.
+func New(ctx context.Context, service string, getenv func(string) string, logger *zap.Logger) (*Tracer, error) {
 	wanted, err := Wanted(getenv)
 	if err != nil || !wanted {
 		return nil, err
 	}
+	report := &reporter{logger: logger, now: time.Now, starting: true}
+	global.SetErrorHandler(report)
+	global.SetLogger(logr.New(sink{report}))
 	exporter, err := otlptracehttp.New(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
-	return newTracer(ctx, service, sdk.WithBatcher(exporter))
+	t, err := newTracer(ctx, service, sdk.WithBatcher(exporter))
+	if err != nil {
+		return nil, err
+	}
+	if err := report.started(); err != nil {
+		_ = t.Stop(ctx)
+		return nil, fmt.Errorf("traces: the OTEL_… settings: %w", err)
+	}
+	return t, nil
 }
 
 func newTracer(ctx context.Context, service string, options ...sdk.TracerProviderOption) (*Tracer, error) {

@@ -14,6 +14,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	otel "go.opentelemetry.io/otel/trace"
+	"go.uber.org/zap"
 
 	"github.com/soonbeon/soonbeon/pkg/lifecycle"
 	"github.com/soonbeon/soonbeon/pkg/queue"
@@ -44,7 +45,7 @@ func TestWanted(t *testing.T) {
 		{[]string{"OTEL_TRACES_EXPORTER", "none", "OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318"}, false, ""},
 		{[]string{"OTEL_SDK_DISABLED", "true", "OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318"}, false, ""},
 		{[]string{"OTEL_TRACES_EXPORTER", "zipkin"}, false, "zipkin"},
-		{[]string{"OTEL_TRACES_EXPORTER", "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"}, false, "4318"},
+		{[]string{"OTEL_TRACES_EXPORTER", "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"}, false, `OTEL_EXPORTER_OTLP_PROTOCOL is "grpc"; the value that this program takes is http/protobuf`},
 		{[]string{"OTEL_TRACES_EXPORTER", "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf"}, true, ""},
 	} {
 		wanted, err := Wanted(env(tc.env...))
@@ -77,7 +78,7 @@ func (l *log) Place(context.Context, queue.Visitor) (queue.Moment, queue.Place, 
 
 // Off, everything is handed through as it came: there is nothing left that could cost anything.
 func TestOffIsNotThere(t *testing.T) {
-	off, err := New(t.Context(), "soonbeon", env())
+	off, err := New(t.Context(), "soonbeon", env(), zap.NewNop())
 	require.NoError(t, err)
 	require.Nil(t, off)
 	l, h := &log{}, http.NotFoundHandler()
