@@ -3,7 +3,6 @@ package dashboard
 import (
 	"context"
 	"errors"
-	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -54,19 +53,10 @@ func (s *Service) events(c echo.Context) error {
 	}
 	defer s.leave()
 
-	httpapi.LimitUnread(c.Request(), unread)
-	v.out = c.Response()
-	v.control = http.NewResponseController(c.Response().Writer) // echo's own has a Flush that keeps errors to itself
-	_ = v.control.SetReadDeadline(time.Time{})                  // the server's bounds the request, and would end the stream
-	h := c.Response().Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no")
-	h.Set("X-Content-Type-Options", "nosniff")
-	c.Response().WriteHeader(http.StatusOK)
+	v.out = httpapi.NewStream(c, unread, s.cfg.WriteTimeout)
 	for v.next(c.Request().Context()) {
 	}
-	_ = v.control.SetWriteDeadline(time.Now().Add(s.cfg.WriteTimeout)) // for the last bytes, so that the client sees an end and not a cut
+	v.out.End()
 	return nil
 }
 
@@ -98,10 +88,9 @@ func (s *Service) leave() {
 
 // viewer is one stream.
 type viewer struct {
-	s       *Service
-	id      queue.ID // whose details are wanted; "": nobody's
-	out     http.ResponseWriter
-	control *http.ResponseController
+	s   *Service
+	id  queue.ID // whose details are wanted; "": nobody's
+	out *httpapi.Stream
 
 	buf    []byte
 	turn   int64 // of the look that was told last
@@ -135,11 +124,7 @@ func (v *viewer) next(ctx context.Context) bool {
 		}
 		v.buf = append(v.buf, ":\n\n"...)
 	}
-	_ = v.control.SetWriteDeadline(time.Now().Add(s.cfg.WriteTimeout))
-	_, err := v.out.Write(v.buf)
-	if err == nil {
-		err = v.control.Flush()
-	}
+	err := v.out.Write(v.buf)
 	v.wrote = now
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		s.metrics.dropped.Inc()
