@@ -28,7 +28,15 @@ func TestABrowserHandsTheTokenOver(t *testing.T) {
 		mu   sync.Mutex
 		seen []string // all that a proxy could write down
 	)
+	login := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { // another port is another origin
+		_, _ = rw.Write([]byte("<!doctype html><title>login</title>this is the login for " + r.RequestURI))
+	}))
+	t.Cleanup(login.Close)
 	site := w.service.gates["main"].Wrap(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/account" {
+			http.Redirect(rw, r, login.URL+"/?back=account", http.StatusSeeOther)
+			return
+		}
 		_, _ = rw.Write([]byte("<!doctype html><title>shop</title>this is the shop at " + r.RequestURI))
 	}))
 	s.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -57,6 +65,7 @@ func TestABrowserHandsTheTokenOver(t *testing.T) {
 	require.GreaterOrEqual(t, len(seen), 4, "the page, the post, the look for the session, the shop")
 	mu.Unlock()
 
+	require.Contains(t, dump("#token="+w.token(t, "main", time.Minute)+"&to=/account"), "this is the login for /?back=account", "a page that sends people to another origin")
 	require.Contains(t, dump("#token=junk&to=/a"), "can't be used here")
 	require.Contains(t, dump("#token="+w.token(t, "main", time.Minute)+"&to=//evil.example"), "There is nothing here")
 	require.Contains(t, dump(""), `<div id="none"><h1>There is nothing here`, "nothing to hand over")
