@@ -10,7 +10,8 @@ import (
 	"github.com/soonbeon/soonbeon/services/httpapi"
 )
 
-// description is the OpenAPI document of everything that is served by HTTP to visitors, sites and operators.
+// description is the OpenAPI document of the API for visitors, sites and operators. Its info.description says what else is served and not in it: pages, and
+// what machines ask of each process. A test holds that against the code (services/verify).
 //
 //go:embed openapi.json
 var description []byte

@@ -14,34 +14,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/labstack/echo/v4"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"github.com/soonbeon/soonbeon/services/admin"
 	"github.com/soonbeon/soonbeon/services/admin/admintest"
-	"github.com/soonbeon/soonbeon/services/enter"
-	"github.com/soonbeon/soonbeon/services/events"
-	"github.com/soonbeon/soonbeon/services/page"
-	"github.com/soonbeon/soonbeon/services/position"
 	"github.com/soonbeon/soonbeon/services/standalone"
 )
-
-// Every route that a service of ours registers is described, and nothing else is.
-func TestEveryRouteIsDescribed(t *testing.T) {
-	e := echo.New()
-	for _, s := range []interface{ Register(*echo.Echo) }{new(enter.Service), new(position.Service), new(events.Service), new(admin.Service), new(page.Service)} {
-		s.Register(e)
-	}
-	var served []string
-	for _, r := range e.Routes() {
-		if r.Path == "/queue/wait" || strings.HasPrefix(r.Path, "/queue/page/") {
-			continue // pages for people
-		}
-		served = append(served, r.Method+" "+strings.ReplaceAll(r.Path, ":id", "{id}"))
-	}
-	require.ElementsMatch(t, admintest.Load(t).Operations(), served)
-}
 
 const shop = "shop-shop-shop-shop-shop-shop-shop"
 
