@@ -173,7 +173,7 @@ func (s *Service) list(c echo.Context) error {
 	}
 	b.WriteString("</ul></main></html>")
 	h := c.Response().Header()
-	s.secure(h, "")
+	s.secure(h, false)
 	h.Set("Cache-Control", "no-store")
 	return write(c, http.StatusOK, htmlType, []byte(b.String()), nil)
 }

@@ -211,7 +211,7 @@ func (s *Service) writeScripted(c echo.Context, v visit, e *queue.Entry) error {
 		p = &rendered{body, compress(body)}
 		s.shelf.put(k, p)
 	}
-	s.headers(c.Response().Header(), k.tag, "", true)
+	s.headers(c.Response().Header(), k.tag, false, true)
 	return write(c, http.StatusOK, htmlType, p.body, p.compressed)
 }
 
@@ -313,11 +313,7 @@ func (s *Service) write(c echo.Context, status int, p *shown) error {
 	if err != nil {
 		return err // every state was rendered at the start
 	}
-	formTo := ""
-	if p.GoTo != nil {
-		formTo = originOf(p.GoTo.Action)
-	}
-	s.headers(c.Response().Header(), p.Lang, formTo, p.Script != "")
+	s.headers(c.Response().Header(), p.Lang, p.GoTo != nil, p.Script != "")
 	return write(c, status, htmlType, body, compressFast(c, body))
 }
 
@@ -325,8 +321,8 @@ const htmlType = "text/html; charset=utf-8"
 
 // headers are those of every page. Nothing on the way keeps one: it says how things stand for one person. That is no reason for a
 // browser to load it anew when somebody comes back to it, where a script brings it up to date.
-func (s *Service) headers(h http.Header, lang, formTo string, scripted bool) {
-	s.secure(h, formTo)
+func (s *Service) headers(h http.Header, lang string, handsOver, scripted bool) {
+	s.secure(h, handsOver)
 	h.Set("Content-Language", lang)
 	h.Add("Vary", "Accept-Language")
 	h.Set("Cache-Control", "no-store")
@@ -335,21 +331,17 @@ func (s *Service) headers(h http.Header, lang, formTo string, scripted bool) {
 	}
 }
 
-// secure sets what keeps a page to itself. formTo is another origin that its form goes to.
-func (s *Service) secure(h http.Header, formTo string) {
-	h.Set("Content-Security-Policy", strings.TrimSpace("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "+
-		"base-uri 'none'; frame-ancestors 'none'; form-action 'self' "+formTo))
+// secure sets what keeps a page to itself. One that hands a token over says nothing of forms: browsers hold that against every
+// redirect that follows, and where a site sends people on, to a login elsewhere perhaps, is the site's.
+func (s *Service) secure(h http.Header, handsOver bool) {
+	forms := "; form-action 'self'"
+	if handsOver {
+		forms = ""
+	}
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "+
+		"base-uri 'none'; frame-ancestors 'none'"+forms)
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "same-origin") // none at all would make the form's own Origin "null", and that is refused
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=()")
-}
-
-// originOf is the origin of an address that was checked; "" for a path.
-func originOf(address string) string {
-	u, err := url.Parse(address)
-	if err != nil || u.Host == "" {
-		return ""
-	}
-	return u.Scheme + "://" + u.Host
 }
