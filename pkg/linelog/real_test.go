@@ -143,21 +143,6 @@ func TestRealGroup(t *testing.T) {
 	}
 }
 
-func TestRealManyQueuesAreShared(t *testing.T) {
-	log, admin, id := realLog(t)
-	other, link := linelogtest.Through(t, linelog.Config{Brokers: strings.Split(os.Getenv(realBrokers), ",")})
-	var ids []queue.ID
-	var topics []string
-	for i := range 1000 {
-		ids = append(ids, queue.ID(fmt.Sprint(id, "-", i)))
-		topics = append(topics, linelog.TopicOf(ids[i]))
-	}
-	t.Cleanup(func() { _, _ = admin.DeleteTopics(context.WithoutCancel(t.Context()), topics...) })
-	_, err := admin.CreateTopics(soon(t), 1, 1, nil, topics...)
-	require.NoError(t, err)
-	manyQueues(t, log, other, link.Away, string(id), ids)
-}
-
 func TestRealCatalog(t *testing.T) {
 	log, _, id := realLog(t)
 	one, other := catalogWriter(t, log), catalogWriter(t, log)
@@ -270,4 +255,20 @@ func TestRealHub(t *testing.T) {
 	anew := hub.NewReader(ids[0], 0, "")
 	defer anew.Close()
 	require.NoError(t, inOrder(soon(t), anew, 1))
+}
+
+// The last: the brokers are busy for a while with deleting its thousand topics.
+func TestRealManyQueuesAreShared(t *testing.T) {
+	log, admin, id := realLog(t)
+	other, link := linelogtest.Through(t, linelog.Config{Brokers: strings.Split(os.Getenv(realBrokers), ",")})
+	var ids []queue.ID
+	var topics []string
+	for i := range 1000 {
+		ids = append(ids, queue.ID(fmt.Sprint(id, "-", i)))
+		topics = append(topics, linelog.TopicOf(ids[i]))
+	}
+	t.Cleanup(func() { _, _ = admin.DeleteTopics(context.WithoutCancel(t.Context()), topics...) })
+	_, err := admin.CreateTopics(soon(t), 1, 1, nil, topics...)
+	require.NoError(t, err)
+	manyQueues(t, log, other, link.Away, string(id), ids)
 }

@@ -6,7 +6,8 @@
 //   - habits_test.go: a doc.go for each package, no init, no sleeping tests, no process-wide registry;
 //   - metrics_test.go: every metric has a row in docs/, every metric that docs/ names exists;
 //   - codes_test.go: every problem code has a heading in docs/runbook.md, and the reverse;
-//   - docs_test.go: links, tests, make targets and environment variables that the documents name exist.
+//   - docs_test.go: links, tests, make targets and environment variables that the documents name exist;
+//   - deploy_test.go, compose_test.go: docs/deploy and docker-compose.yml fit the binary and themselves.
 //
 // Each check is a function over what was read, so that a test beside it shows it failing on an example.
 //

@@ -1,5 +1,5 @@
 // Command cmd fetches Kafka, or runs a real Kafka and a real Redis for whoever wants to try soonbeon on them by hand
-// (`make servers`). What it runs is for trying and testing: small heaps, no passwords, data gone at the end.
+// (`make servers`), or a Kafka for as long as another command runs: a test of pkg, which can't import realservers. What it runs is for trying and testing: small heaps, no passwords, data gone at the end.
 package main
 
 import (
@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -17,7 +18,9 @@ import (
 
 const usage = `usage:
   cmd fetch            fetch Kafka's jars into the cache folder and print where they are
-  cmd run [-brokers N] start Kafka (1 or 3 brokers) and Redis, print their addresses, and end them on Ctrl-C`
+  cmd run [-brokers N] start Kafka (1 or 3 brokers) and Redis, print their addresses, and end them on Ctrl-C
+  cmd with [-brokers N] NAME COMMAND…
+                       start Kafka, run the command with its addresses in the environment variable NAME, and end it`
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -47,6 +50,16 @@ func run(ctx context.Context, args []string) (err error) {
 			return err
 		}
 		return serve(ctx, *brokers)
+	case "with":
+		flags := flag.NewFlagSet("with", flag.ContinueOnError)
+		brokers := flags.Int("brokers", 1, "how many brokers: 1 or 3")
+		if err := flags.Parse(args[1:]); err != nil {
+			return err
+		}
+		if flags.NArg() < 2 {
+			return errors.New(usage)
+		}
+		return with(ctx, *brokers, flags.Arg(0), flags.Args()[1:])
 	default:
 		return fmt.Errorf("no command %q\n%s", args[0], usage)
 	}
@@ -75,4 +88,21 @@ func serve(ctx context.Context, brokers int) (err error) {
 	fmt.Println("Ctrl-C ends both and removes their data.")
 	<-ctx.Done()
 	return nil
+}
+
+func with(ctx context.Context, brokers int, name string, command []string) (err error) {
+	dir, err := os.MkdirTemp("", "soonbeon-servers-*")
+	if err != nil {
+		return fmt.Errorf("make a folder for the servers: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	kafka, err := realservers.StartKafka(ctx, realservers.KafkaConfig{Brokers: brokers, Dir: dir})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, kafka.Close()) }()
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), name+"="+strings.Join(kafka.Addrs(), ","))
+	return cmd.Run()
 }
