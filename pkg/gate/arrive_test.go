@@ -351,27 +351,50 @@ func TestAVisitorWhoLeavesDoesNotFailTheStore(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// openings is a gate with a fail mode whose clock and store are the test's.
+// openings is a gate with a fail mode whose clock, timers and store are the test's.
 type openings struct {
 	u     *use
 	now   time.Time
 	err   error
 	told  []bool
-	start time.Time
+	asked int
+	due   time.Time // when next runs
+	next  func()
 }
 
 func newOpenings(mode FailOpen) *openings {
 	o := &openings{now: time.UnixMilli(1764471234_000)}
-	o.start = o.now
-	store := onceFunc(func(context.Context, string, time.Time) (bool, error) { return true, o.err })
-	o.u = newUse(store, mode, func() time.Time { return o.now }, func(open bool, _ error) { o.told = append(o.told, open) })
+	store := onceFunc(func(context.Context, string, time.Time) (bool, error) { o.asked++; return true, o.err })
+	o.u = newUse(store, "main/0", mode, func() time.Time { return o.now }, func(open bool, _ error) { o.told = append(o.told, open) })
+	o.u.later = func(d time.Duration, f func()) {
+		if o.next != nil {
+			panic("two at a time")
+		}
+		o.due, o.next = o.now.Add(d), f
+	}
 	return o
+}
+
+// nobodyFor lets d pass in which nobody comes.
+func (o *openings) nobodyFor(d time.Duration) {
+	for end := o.now.Add(d); o.now.Before(end); o.now = o.now.Add(100 * time.Millisecond) {
+		if f := o.next; f != nil && !o.now.Before(o.due) {
+			o.next = nil
+			f()
+		}
+	}
+}
+
+// visit says whether somebody who comes is let in unchecked.
+func (o *openings) visit(ctx context.Context) bool {
+	checked, err := o.u.first(ctx, "x", o.now)
+	return err == nil && !checked
 }
 
 // after lets d pass with a question each second and counts who was let in unchecked.
 func (o *openings) after(ctx context.Context, d time.Duration) (unchecked int) {
-	for end := o.now.Add(d); o.now.Before(end); o.now = o.now.Add(time.Second) {
-		if checked, err := o.u.first(ctx, "x", o.now); err == nil && !checked {
+	for end := o.now.Add(d); o.now.Before(end); o.nobodyFor(time.Second) {
+		if o.visit(ctx) {
 			unchecked++
 		}
 	}
@@ -412,20 +435,85 @@ func TestAFlappingStoreDoesNotOpenTheGate(t *testing.T) {
 		require.Zero(t, o.after(t.Context(), time.Second))
 	}
 	require.Empty(t, o.told)
-	// Two that are far apart are no outage either: nobody asked in between.
-	o = newOpenings(FailOpen{For: time.Hour, After: 5 * time.Second})
-	o.err = errors.New("away")
-	for range onceFailures - 1 {
-		require.Zero(t, o.after(t.Context(), time.Second))
-		o.now = o.now.Add(time.Minute)
+}
+
+// On a quiet site nobody may come for hours. What the gate knows of an outage it has from asking, and not from nobody having come.
+func TestAQuietSiteDoesNotOpenTheGate(t *testing.T) {
+	away := errors.New("away")
+	o := newOpenings(FailOpen{For: time.Hour, After: 5 * time.Second})
+	for range 5 { // time-outs of one question each, hours apart
+		o.err = away
+		require.False(t, o.visit(t.Context()))
+		o.err = nil
+		o.nobodyFor(2 * time.Hour)
 	}
-	require.Equal(t, 1, o.after(t.Context(), time.Second), "the third is")
-	o = newOpenings(FailOpen{For: time.Hour, After: 5 * time.Second})
-	o.err = errors.New("away")
-	require.Zero(t, o.after(t.Context(), 4*time.Second))
-	// A few failures, long ago, are none that last.
-	o.now = o.now.Add(time.Hour)
+	require.Empty(t, o.told)
+	require.Equal(t, 10, o.asked, "once more after each, and then it is well")
+
+	// The same in a process that was stopped meanwhile, or whose machine was.
+	o.next = nil
+	o.u.waiting = true
+	o.err = away
+	for range 5 {
+		require.False(t, o.visit(t.Context()))
+		o.now = o.now.Add(time.Hour)
+	}
 	require.False(t, o.u.isOpen())
+
+	// But where the store is away in earnest, the gate opens for the second who comes, and before that, so that it shows.
+	o = newOpenings(FailOpen{For: time.Minute, After: 5 * time.Second})
+	o.err = away
+	require.False(t, o.visit(t.Context()))
+	o.nobodyFor(4 * time.Second)
+	require.Empty(t, o.told)
+	o.nobodyFor(6 * time.Second)
+	require.Equal(t, []bool{true}, o.told)
+	require.True(t, o.visit(t.Context()))
+	o.nobodyFor(time.Minute)
+	require.Equal(t, []bool{true, false}, o.told)
+
+	// One answer and a silent minute do not give the time back …
+	o.err = nil
+	require.False(t, o.visit(t.Context()))
+	o.err = away
+	o.nobodyFor(2 * time.Minute)
+	require.False(t, o.visit(t.Context()))
+	o.nobodyFor(10 * time.Second)
+	require.False(t, o.visit(t.Context()))
+	// … nor if nobody has asked at all.
+	o.err = nil
+	require.False(t, o.visit(t.Context()))
+	next := o.next
+	o.next = nil
+	o.now = o.now.Add(time.Hour)
+	require.False(t, o.visit(t.Context()))
+	o.err = away
+	o.next = next
+	o.nobodyFor(10 * time.Second)
+	require.False(t, o.u.isOpen())
+	// A minute of answers does, whether anybody comes or not.
+	o.err = nil
+	o.visit(t.Context())
+	o.nobodyFor(62 * time.Second)
+	require.Nil(t, o.next, "and then there is nothing more to ask")
+	o.err = away
+	require.Equal(t, 10, o.after(t.Context(), 15*time.Second))
+}
+
+func TestTheGateLeavesTheStoreAloneWhenNobodyComes(t *testing.T) {
+	o := newOpenings(FailOpen{For: time.Minute, After: 5 * time.Second})
+	o.err = errors.New("away")
+	o.visit(t.Context())
+	o.nobodyFor(onceQuiet + 5*time.Second)
+	require.Nil(t, o.next)
+	require.Equal(t, []bool{true, false}, o.told)
+	o.visit(t.Context())
+	require.NotNil(t, o.next)
+
+	o = newOpenings(FailOpen{})
+	o.err = errors.New("away")
+	o.visit(t.Context())
+	require.Nil(t, o.next, "nor where the gate stays closed")
 }
 
 func TestWhatIsSaidWhenTheGateOpens(t *testing.T) {
@@ -437,6 +525,7 @@ func TestWhatIsSaidWhenTheGateOpens(t *testing.T) {
 	})
 	g, err := New(f.cfg)
 	require.NoError(t, err)
+	g.use.later = func(time.Duration, func()) {} // the clock is the test's, and timers are not
 	r := httptest.NewRequest("GET", "/", nil)
 	r.Header.Set(TokenHeader, f.good(t))
 	for range 3 {

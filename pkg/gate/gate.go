@@ -62,7 +62,7 @@ type Config struct {
 	FailOpen FailOpen // what to do while Once can't tell
 
 	// Opened, if set, is told when the gate begins to let people in unchecked, and why, and when it ends that. It is called in
-	// the goroutine of a request.
+	// the goroutine of a request, or in one of its own.
 	Opened func(open bool, why error)
 
 	// Refused, if set, is told of every request that was turned away, and why: ErrNoToken, ErrUsed, ErrCantTell, one of the
@@ -141,7 +141,7 @@ func New(cfg Config) (*Gate, error) {
 		if tell == nil {
 			tell = func(bool, error) {}
 		}
-		g.use = newUse(cfg.Once, cfg.FailOpen, g.now, tell)
+		g.use = newUse(cfg.Once, string(cfg.Queue)+"/0", cfg.FailOpen, g.now, tell)
 	}
 	g.session = http.Cookie{
 		Name: SessionCookieName(cfg.Queue), Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode,
