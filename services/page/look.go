@@ -211,12 +211,8 @@ func whereBroken(parts, page string, broken *template.Error) error {
 			continue // in the middle of an action, or of what it encloses
 		}
 		// With nothing to show it can't be executed, and that is another error.
-		err, bad := t.ExecuteTemplate(io.Discard, templateFile, nil), new(template.Error)
-		switch {
-		case !errors.As(err, &bad):
+		if err := t.ExecuteTemplate(io.Discard, templateFile, nil); !errors.As(err, new(*template.Error)) {
 			line = n + 1
-		case bad.ErrorCode != template.ErrEndContext:
-			at = len(page) // beyond repair
 		}
 	}
 	return fmt.Errorf("%s:%d: %s", templateFile, line, what)

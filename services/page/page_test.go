@@ -157,6 +157,9 @@ func TestTheLanguageIsTheReaders(t *testing.T) {
 		require.Equal(t, 200, w.Code)
 		require.Contains(t, w.Body.String(), `<html lang="`+c.want+`"`, c)
 		require.Contains(t, w.Header().Values("Vary"), "Accept-Language")
+		if c.query != "" {
+			require.Contains(t, told(t, w.Body.String())["plain"], "lang="+c.want+"&", "by the name that it has here")
+		}
 	}
 }
 
