@@ -210,9 +210,15 @@ soonbeon_gate_arrivals_total{queue="vip",result="admitted"} 1
 # HELP soonbeon_gate_checks_total Requests that a proxy asked about, by what was found.
 # TYPE soonbeon_gate_checks_total counter
 soonbeon_gate_checks_total{queue="main",result="admitted"} 0
+soonbeon_gate_checks_total{queue="main",result="cant_tell"} 0
 soonbeon_gate_checks_total{queue="main",result="no_token"} 1
+soonbeon_gate_checks_total{queue="main",result="not_yet"} 0
+soonbeon_gate_checks_total{queue="main",result="unchecked"} 0
 soonbeon_gate_checks_total{queue="vip",result="admitted"} 1
+soonbeon_gate_checks_total{queue="vip",result="cant_tell"} 0
 soonbeon_gate_checks_total{queue="vip",result="no_token"} 0
+soonbeon_gate_checks_total{queue="vip",result="not_yet"} 0
+soonbeon_gate_checks_total{queue="vip",result="unchecked"} 0
 # HELP soonbeon_gate_open 1 while people are let in although it can't be told whether their tokens were used before.
 # TYPE soonbeon_gate_open gauge
 soonbeon_gate_open{queue="main"} 0
@@ -229,7 +235,7 @@ func TestAddressesThatAreNone(t *testing.T) {
 	}
 	n, err := testutil.GatherAndCount(w.reg, "soonbeon_gate_checks_total")
 	require.NoError(t, err)
-	require.Equal(t, 4, n, "what was made up is no series (fault 30)")
+	require.Equal(t, 10, n, "what was made up is no series (fault 30)")
 }
 
 func TestSingleUseAndItsRedis(t *testing.T) {
