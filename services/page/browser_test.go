@@ -58,21 +58,38 @@ func TestRealBrowser(t *testing.T) {
 		_, _ = fmt.Fprintf(w, "<!doctype html><title>Shop</title><p id=in>in with ticket %d</p>", entry.Ticket)
 	}))
 
-	l := &fakeLine{keys: keys, byKey: map[string]string{}, ticket: map[string]int64{}, until: map[string]time.Time{}}
-	l.reset()
-	r := open(t, func(c *page.Config) {
-		c.ReturnOrigins = []string{address(site)}
-		c.Find = func(id queue.ID) (*queue.Entry, bool) { return l.entry(), id == "main" }
-	})
-	r.enter, r.position = l.enter, l.position
-	r.GET("/queue/events", l.events)
-	r.POST("/queue/leave", l.leave)
-	r.POST("/test", l.set)
-	room.Config.Handler = r
+	lineUp := func() *fakeLine {
+		l := &fakeLine{keys: keys, byKey: map[string]string{}, ticket: map[string]int64{}, until: map[string]time.Time{}}
+		l.reset()
+		return l
+	}
+	before := func(l *fakeLine, dir string) http.Handler {
+		r := open(t, func(c *page.Config) {
+			c.Dir = dir
+			c.ReturnOrigins = []string{address(site)}
+			c.Find = func(id queue.ID) (*queue.Entry, bool) { return l.entry(), id == "main" }
+		})
+		r.enter, r.position = l.enter, l.position
+		r.GET("/queue/events", l.events)
+		r.POST("/queue/leave", l.leave)
+		r.POST("/test", l.set)
+		return r
+	}
+	l := lineUp()
+	room.Config.Handler = before(l, "")
+	theirs := lineUp() // for a test that runs beside the others
+	own := httptest.NewUnstartedServer(before(theirs, documentedLook(t)))
 	site.Start()
 	defer site.Close()
 	room.Start()
-	defer func() { l.changed(func() { l.closing = true }); room.Close() }()
+	own.Start()
+	defer func() {
+		for _, l := range []*fakeLine{l, theirs} {
+			l.changed(func() { l.closing = true })
+		}
+		room.Close()
+		own.Close()
+	}()
 
 	files, err := filepath.Glob("client/browser/*.test.mjs")
 	require.NoError(t, err)
@@ -82,10 +99,28 @@ func TestRealBrowser(t *testing.T) {
 		args = append(args, "--test-name-pattern="+only)
 	}
 	cmd := exec.CommandContext(t.Context(), node, append(args, files...)...)
-	cmd.Env = append(os.Environ(), "ROOM="+address(room), "SITE="+address(site), "CHROMIUM="+chromium)
+	cmd.Env = append(os.Environ(), "ROOM="+address(room), "SITE="+address(site), "OWN="+address(own), "CHROMIUM="+chromium)
 	out, err := cmd.CombinedOutput()
 	t.Log(string(out))
 	require.NoError(t, err)
+}
+
+// documentedLook is a folder with the template that docs/waiting-page.md shows, and what that needs.
+func documentedLook(t *testing.T) string {
+	text, err := os.ReadFile("../../docs/waiting-page.md")
+	require.NoError(t, err)
+	_, template, found := strings.Cut(string(text), "\n```html\n")
+	require.True(t, found)
+	template, _, _ = strings.Cut(template, "```")
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"template.html": template,
+		"style.css":     "header{background:#032;padding:1rem}",
+		"logo.svg":      `<svg xmlns="http://www.w3.org/2000/svg" width="120" height="40"><rect width="120" height="40" fill="#fff"/></svg>`,
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	return dir
 }
 
 // fakeLine is a line in which everybody's place is a matter of two numbers: the last ticket given out, and the last one served.

@@ -151,7 +151,7 @@ function show(u: Update): void {
   const inLine = u.state === "waiting";
   flags = [view, "scripted", ...(data.preview?.flags ?? [])];
   if (inLine) flags.push("inline");
-  if (inLine && view !== "draw") flags.push(data.reentry);
+  if (inLine) flags.push(view === "draw" ? "keep" : data.reentry); // before lots are drawn there is nothing to lose
   if (inLine && u.precision === "approximate") flags.push("approximate");
   if (u.trouble) flags.push(u.trouble);
   if (inLine && u.movedFrom !== undefined) flags.push("moved");
@@ -410,7 +410,7 @@ function begin(again = data.reentry === "back" && reloaded()): void {
 }
 
 addEventListener("pagehide", () => {
-  if (data.reentry !== "back") return; // the page has not said that a reload costs anything
+  if (!flags.includes("back")) return; // the page has not said that a reload costs anything
   try {
     sessionStorage.setItem(MARK, String(Date.now()));
   } catch {
