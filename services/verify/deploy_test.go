@@ -3,13 +3,19 @@ package verify
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	apps "k8s.io/api/apps/v1"
 	autoscaling "k8s.io/api/autoscaling/v2"
@@ -17,8 +23,12 @@ import (
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
+
+	"github.com/soonbeon/soonbeon/pkg/lifecycle"
+	"github.com/soonbeon/soonbeon/services/httpapi"
 )
 
 const deployDir = "docs/deploy"
@@ -32,6 +42,7 @@ type manifests struct {
 	policies    []*networking.NetworkPolicy
 	budgets     []*policy.PodDisruptionBudget
 	scalers     []*autoscaling.HorizontalPodAutoscaler
+	secrets     map[string]map[string]bool // that README.md says to make, and what is in them
 }
 
 // add takes one document; what a type has no field for is an error.
@@ -94,14 +105,25 @@ func parseManifests(text []byte) (*manifests, error) {
 func (m *manifests) problems(commands, variables map[string]bool) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	selects := func(what string, labels map[string]string) {
-		for _, d := range m.deployments {
-			if len(labels) > 0 && contains(d.Spec.Template.Labels, labels) {
-				return
+	// chosen are the deployments whose pods a selector chooses.
+	chosen := func(what string, s *meta.LabelSelector) []*apps.Deployment {
+		var found []*apps.Deployment
+		selector, err := meta.LabelSelectorAsSelector(s)
+		if err != nil {
+			add("%s: %v", what, err)
+			return nil
+		}
+		for _, name := range slices.Sorted(maps.Keys(m.deployments)) {
+			if d := m.deployments[name]; !selector.Empty() && selector.Matches(labels.Set(d.Spec.Template.Labels)) {
+				found = append(found, d)
 			}
 		}
-		add("%s chooses no pod", what)
+		if len(found) == 0 {
+			add("%s chooses no pod", what)
+		}
+		return found
 	}
+	selects := func(what string, labels map[string]string) { chosen(what, &meta.LabelSelector{MatchLabels: labels}) }
 	for name, d := range m.deployments {
 		selects("deployment "+name, d.Spec.Selector.MatchLabels)
 		if len(d.Spec.Template.Spec.Containers) != 1 {
@@ -122,10 +144,9 @@ func (m *manifests) problems(commands, variables map[string]bool) []string {
 			d.Spec.Template.Spec.SecurityContext == nil || !*d.Spec.Template.Spec.SecurityContext.RunAsNonRoot {
 			add("deployment %s may write to its image, or runs as root", name)
 		}
-		for _, from := range c.EnvFrom {
-			if from.ConfigMapRef != nil && m.configs[from.ConfigMapRef.Name] == nil {
-				add("deployment %s takes settings from %s, which isn't there", name, from.ConfigMapRef.Name)
-			}
+		out = append(out, m.settingsProblems(d, variables)...)
+		if port := d.Spec.Template.Annotations["prometheus.io/port"]; !hasPort(c, intstr.FromString("private")) || port != fmt.Sprint(portOf(c, "private")) {
+			add("deployment %s: Prometheus is sent to port %s, which is not the private one", name, port)
 		}
 		protected := false
 		for _, b := range m.budgets {
@@ -157,12 +178,64 @@ func (m *manifests) problems(commands, variables map[string]bool) []string {
 		if s.Spec.MinReplicas == nil || *s.Spec.MinReplicas < 2 {
 			add("autoscaler %s may leave one pod", s.Name)
 		}
+		for _, metric := range s.Spec.Metrics {
+			d := m.deployments[s.Spec.ScaleTargetRef.Name]
+			if d == nil {
+				break
+			}
+			if metric.Resource == nil || metric.Resource.Target.AverageUtilization == nil {
+				add("autoscaler %s goes by something else than a resource's use", s.Name)
+			} else if _, ok := d.Spec.Template.Spec.Containers[0].Resources.Requests[metric.Resource.Name]; !ok {
+				add("autoscaler %s goes by the use of %s, of which the pods request none", s.Name, metric.Resource.Name)
+			}
+		}
 	}
 	for _, b := range m.budgets {
 		selects("budget "+b.Name, b.Spec.Selector.MatchLabels)
 	}
+	into, outOf := map[string]map[string]bool{}, map[string]map[string]bool{} // by deployment: "public from ingress-nginx", "TCP 9092"
+	for name := range m.deployments {
+		into[name], outOf[name] = map[string]bool{}, map[string]bool{}
+	}
 	for _, p := range m.policies {
-		selects("policy "+p.Name, p.Spec.PodSelector.MatchLabels)
+		for _, d := range chosen("policy "+p.Name, &p.Spec.PodSelector) {
+			c := d.Spec.Template.Spec.Containers[0]
+			for _, rule := range p.Spec.Ingress {
+				for _, port := range rule.Ports {
+					if port.Port == nil || !hasPort(c, *port.Port) {
+						add("policy %s lets in to a port that %s does not have", p.Name, d.Name)
+						continue
+					}
+					for _, from := range rule.From {
+						if from.NamespaceSelector != nil {
+							into[d.Name][port.Port.String()+" from "+from.NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"]] = true
+						}
+					}
+				}
+			}
+			for _, rule := range p.Spec.Egress {
+				for _, port := range rule.Ports {
+					outOf[d.Name][fmt.Sprintf("%s %s", *port.Protocol, port.Port)] = true
+				}
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.deployments)) {
+		c := m.deployments[name].Spec.Template.Spec.Containers[0]
+		if hasPort(c, intstr.FromString("public")) && !into[name]["public from ingress-nginx"] {
+			add("policies: nobody comes from the ingress to the public port of %s", name)
+		}
+		if into[name]["private from ingress-nginx"] {
+			add("policies: the ingress comes to the private port of %s", name)
+		}
+		if !into[name]["private from monitoring"] {
+			add("policies: Prometheus does not come to %s", name)
+		}
+		for _, port := range m.reaches(m.deployments[name]) {
+			if !outOf[name][port] {
+				add("policies: %s does not come out to %s", name, port)
+			}
+		}
 	}
 	for _, i := range m.ingresses {
 		for _, r := range i.Spec.Rules {
@@ -173,13 +246,159 @@ func (m *manifests) problems(commands, variables map[string]bool) []string {
 			}
 		}
 	}
-	for name, c := range m.configs {
-		for v := range c.Data {
-			if !variables[v] {
-				add("config %s sets %s, which no service reads", name, v)
-			}
+	return append(out, m.routeProblems()...)
+}
+
+// settings are those of a deployment's container that are written here, and the names of those that are secret.
+func (m *manifests) settings(d *apps.Deployment) (written map[string]string, secret map[string]bool) {
+	written, secret = map[string]string{}, map[string]bool{}
+	c := d.Spec.Template.Spec.Containers[0]
+	for _, from := range c.EnvFrom {
+		if from.ConfigMapRef != nil && m.configs[from.ConfigMapRef.Name] != nil {
+			maps.Copy(written, m.configs[from.ConfigMapRef.Name].Data)
+		}
+		if from.SecretRef != nil {
+			maps.Copy(secret, m.secrets[from.SecretRef.Name])
 		}
 	}
+	for _, v := range c.Env {
+		if v.ValueFrom == nil {
+			written[v.Name] = v.Value
+		} else if v.ValueFrom.SecretKeyRef != nil {
+			secret[v.Name] = true
+		}
+	}
+	return written, secret
+}
+
+func (m *manifests) settingsProblems(d *apps.Deployment, variables map[string]bool) []string {
+	var out []string
+	add := func(format string, args ...any) {
+		out = append(out, fmt.Sprintf("deployment "+d.Name+": "+format, args...))
+	}
+	c := d.Spec.Template.Spec.Containers[0]
+	for _, from := range c.EnvFrom {
+		if from.ConfigMapRef != nil && m.configs[from.ConfigMapRef.Name] == nil {
+			add("takes settings from %s, which isn't there", from.ConfigMapRef.Name)
+		}
+		if from.SecretRef != nil && m.secrets[from.SecretRef.Name] == nil {
+			add("takes secrets from %s, which README.md does not make", from.SecretRef.Name)
+		}
+	}
+	for _, v := range c.Env {
+		if v.ValueFrom != nil && v.ValueFrom.SecretKeyRef != nil && !m.secrets[v.ValueFrom.SecretKeyRef.Name][v.ValueFrom.SecretKeyRef.Key] {
+			add("takes %s from the secret %s, in which README.md does not put it", v.ValueFrom.SecretKeyRef.Key, v.ValueFrom.SecretKeyRef.Name)
+		}
+	}
+	written, secret := m.settings(d)
+	for _, v := range slices.Concat(slices.Sorted(maps.Keys(written)), slices.Sorted(maps.Keys(secret))) {
+		if !variables[v] {
+			add("is given %s, which no service reads", v)
+		}
+	}
+	needed := []string{"SOONBEON_KAFKA", "SOONBEON_REDIS"}
+	if c.Args[0] == "gate" {
+		needed = []string{"SOONBEON_WAITING_ROOM", "SOONBEON_SITE", "SOONBEON_TRUSTED_PROXIES"}
+	}
+	for _, v := range needed {
+		if written[v] == "" {
+			add("is not given %s", v)
+		}
+	}
+	if !secret["SOONBEON_KEYS"] {
+		add("is not given SOONBEON_KEYS")
+	}
+	for port, v := range map[string]string{"public": "SOONBEON_LISTEN", "private": "SOONBEON_ADMIN"} {
+		if hasPort(c, intstr.FromString(port)) && written[v] != fmt.Sprintf(":%d", portOf(c, port)) {
+			add("the %s port is %d, and %s is %q", port, portOf(c, port), v, written[v])
+		}
+	}
+	return out
+}
+
+// reaches are the ports elsewhere that a deployment has to come out to.
+func (m *manifests) reaches(d *apps.Deployment) []string {
+	out := []string{"UDP 53", "TCP 53"}
+	written, _ := m.settings(d)
+	for _, v := range []string{"SOONBEON_KAFKA", "SOONBEON_REDIS"} {
+		for _, addr := range strings.FieldsFunc(written[v], func(r rune) bool { return r == ',' }) {
+			_, port, _ := strings.Cut(addr, ":")
+			out = append(out, "TCP "+port)
+		}
+	}
+	if d.Spec.Template.Spec.Containers[0].Args[0] != "gate" { // which traces nothing
+		out = append(out, "TCP 4318") // OTLP over HTTP, as collectors have it
+	}
+	return out
+}
+
+// routeProblems are paths that the ingress, where there is one, sends to whom they are not for.
+func (m *manifests) routeProblems() []string {
+	var out []string
+	if len(m.ingresses) == 0 {
+		return nil
+	}
+	for path, want := range map[string]string{
+		"/queue/enter": "soonbeon-enter", "/queue/enter/form": "soonbeon-enter", "/queue/leave": "soonbeon-enter",
+		"/queue/wait": "soonbeon-position", "/queue/position": "soonbeon-position", "/queue/events": "soonbeon-position", "/queue/info": "soonbeon-position",
+		"/queue/complete":                   "soonbeon-position", // which has no such path: it is the site's, and enter's
+		"/.well-known/soonbeon/arrive/main": "soonbeon-gate",
+		"/metrics":                          "", "/admin/queues": "", "/": "",
+	} {
+		got, longest := "", -1
+		for _, i := range m.ingresses {
+			for _, r := range i.Spec.Rules {
+				for _, p := range r.HTTP.Paths {
+					exact := *p.PathType == networking.PathTypeExact
+					prefix := strings.TrimSuffix(p.Path, "/")
+					fits := path == p.Path || !exact && (path == prefix || strings.HasPrefix(path, prefix+"/"))
+					if rank := len(p.Path) * 2; fits && rank > longest {
+						got, longest = p.Backend.Service.Name, rank
+					}
+				}
+			}
+		}
+		if got != want {
+			out = append(out, fmt.Sprintf("ingress: %s goes to %q, not to %q", path, got, want))
+		}
+	}
+	streams := slices.ContainsFunc(m.ingresses, func(i *networking.Ingress) bool {
+		timeout, _ := strconv.Atoi(i.Annotations["nginx.ingress.kubernetes.io/proxy-read-timeout"])
+		return i.Annotations["nginx.ingress.kubernetes.io/proxy-buffering"] == "off" && timeout >= 30
+	})
+	if !streams {
+		out = append(out, "ingress: event streams are held back, or ended between two signs of life")
+	}
+	return out
+}
+
+func portOf(c core.Container, name string) int32 {
+	for _, p := range c.Ports {
+		if p.Name == name {
+			return p.ContainerPort
+		}
+	}
+	return 0
+}
+
+var (
+	secretMade = regexp.MustCompile(`(?s)create secret generic (\S+)(.*?)\n\s+cp `)
+	secretKey  = regexp.MustCompile(`--from-literal=(\w+)=`)
+)
+
+// secretsMade are those that README.md says to make by hand.
+func secretsMade(t *testing.T) map[string]map[string]bool {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, deployDir, "README.md"))
+	require.NoError(t, err)
+	out := map[string]map[string]bool{}
+	for _, made := range secretMade.FindAllStringSubmatch(string(text), -1) {
+		out[made[1]] = map[string]bool{}
+		for _, key := range secretKey.FindAllStringSubmatch(made[2], -1) {
+			out[made[1]][key[1]] = true
+		}
+	}
+	require.Len(t, out, 1)
 	return out
 }
 
@@ -232,32 +451,49 @@ func kustomize(t *testing.T, dir string) []byte {
 
 func TestDeployments(t *testing.T) {
 	commands, variables := binary(t)
-	for dir, deployments := range map[string]int{"base": 4, "example": 4} {
+	secrets := secretsMade(t)
+	for dir, deployments := range map[string]int{"base": 4, "gate": 1, "example": 5} {
 		t.Run(dir, func(t *testing.T) {
 			m, err := parseManifests(kustomize(t, dir))
 			require.NoError(t, err)
 			require.Len(t, m.deployments, deployments)
 			require.NotEmpty(t, m.policies)
+			m.secrets = secrets
 			report(t, m.problems(commands, variables))
 		})
+	}
+}
+
+// The paths that probes ask are paths of the private port; a path that isn't there is a 404.
+func TestProbesAskWhatThereIs(t *testing.T) {
+	h := httpapi.NewAdmin(lifecycle.NewReadiness(), prometheus.NewRegistry())
+	for path, want := range map[string]int{"/readyz": http.StatusOK, "/healthz": http.StatusOK, "/metrics": http.StatusOK, "/ready": http.StatusNotFound} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		require.Equal(t, want, w.Code, path)
 	}
 }
 
 // TestDeploymentProblemsAreFound takes the files as they are, without kustomize, and breaks them.
 func TestDeploymentProblemsAreFound(t *testing.T) {
 	var good []string
-	for _, f := range []string{"config", "enter", "position", "issuer", "projector", "network"} {
-		text, err := os.ReadFile(filepath.Join(root, deployDir, "base", f+".yaml"))
+	for _, f := range []string{"base/config", "base/enter", "base/position", "base/issuer", "base/projector", "base/network", "gate/gate", "example/ingress"} {
+		text, err := os.ReadFile(filepath.Join(root, deployDir, f+".yaml"))
 		require.NoError(t, err)
 		good = append(good, string(text))
 	}
 	text := strings.Join(good, "---\n")
-	commands, variables := map[string]bool{"enter": true, "position": true, "issuer": true, "projector": true}, map[string]bool{}
+	commands, variables := map[string]bool{"enter": true, "position": true, "issuer": true, "projector": true, "gate": true}, map[string]bool{}
 	for _, v := range envNamed.FindAllString(text, -1) {
+		variables[v] = true
+	}
+	secrets := secretsMade(t)
+	for v := range secrets["soonbeon"] {
 		variables[v] = true
 	}
 	m, err := parseManifests([]byte(text))
 	require.NoError(t, err)
+	m.secrets = secrets
 	require.Empty(t, m.problems(commands, variables))
 	for _, c := range []struct{ old, new, want string }{
 		{"replicas: 2", "replica: 2", "unknown field"},
@@ -272,11 +508,31 @@ func TestDeploymentProblemsAreFound(t *testing.T) {
 		{"SOONBEON_KAFKA:", "SOONBEON_KAFKAS:", "no service reads"},
 		{"runAsNonRoot: true", "runAsNonRoot: false", "runs as root"},
 		{"  replicas: 2\n", "", "its autoscaler does"},
+		{"SOONBEON_KAFKA: kafka:9092", "SOONBEON_KAFKA: kafka:9093", "does not come out to TCP 9093"},
+		{`SOONBEON_LISTEN: ":8080"`, `SOONBEON_LISTEN: ":8081"`, `the public port is 8080, and SOONBEON_LISTEN is ":8081"`},
+		{"  SOONBEON_WAITING_ROOM: https://wait.example.com\n", "", "is not given SOONBEON_WAITING_ROOM"},
+		{"secretRef: {name: soonbeon}", "secretRef: {name: soonbean}", "which README.md does not make"},
+		{"key: SOONBEON_KEYS}", "key: SOONBEON_KEY}", "in which README.md does not put it"},
+		{"prometheus.io/port: \"9090\"", "prometheus.io/port: \"9091\"", "not the private one"},
+		{"resource: {name: cpu", "resource: {name: gpu", "of which the pods request none"},
+		{"{protocol: UDP, port: 53}", "{protocol: TCP, port: 53}", "does not come out to UDP 53"},
+		{"{protocol: TCP, port: 6379}", "{protocol: TCP, port: 6380}", "does not come out to TCP 6379"},
+		{"{protocol: TCP, port: 4318}", "{protocol: TCP, port: 4317}", "does not come out to TCP 4318"},
+		{"        - {protocol: TCP, port: private}\n  egress:", "        - {protocol: TCP, port: privat}\n  egress:", "to a port that soonbeon-enter does not have"},
+		{"        - {protocol: TCP, port: private}\n  egress:", "        - {protocol: TCP, port: 9091}\n  egress:", "Prometheus does not come to soonbeon-enter"},
+		{"values: [enter, position]", "values: [enter]", "nobody comes from the ingress to the public port of soonbeon-position"},
+		{"operator: In", "operator: Within", "is not a valid"},
+		{"metadata.name: ingress-nginx", "metadata.name: ingress", "nobody comes from the ingress"},
+		{"metadata.name: monitoring", "metadata.name: ingress-nginx", "the ingress comes to the private port"},
+		{"{path: /queue/enter, pathType: Prefix", "{path: /queue/enter, pathType: Exact", "/queue/enter/form goes to"},
+		{"proxy-buffering: \"off\"", "proxy-buffering: \"on\"", "event streams are held back"},
+		{"proxy-read-timeout: \"60\"", "proxy-read-timeout: \"9\"", "event streams are held back"},
 	} {
 		require.Contains(t, text, c.old)
 		m, err := parseManifests([]byte(strings.Replace(text, c.old, c.new, 1)))
 		got := fmt.Sprint(err)
 		if err == nil {
+			m.secrets = secrets
 			got = strings.Join(m.problems(commands, variables), "\n")
 		}
 		require.Contains(t, got, c.want, c.new)
