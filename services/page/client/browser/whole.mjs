@@ -4,8 +4,8 @@ import { after, before, test } from "node:test";
 import { complaints, HERE, launch, number, PHONE, ROOM, SITE, until, view } from "./room.mjs";
 
 const { ADMIN, OPERATOR } = process.env;
-const operator = (method, path, body, more = {}) =>
-  fetch(ADMIN + "/admin/queues/main" + path, {
+const operator = (method, path, body, more = {}, queue = "/main") =>
+  fetch(ADMIN + "/admin/queues" + queue + path, {
     method,
     headers: { Authorization: "Bearer " + OPERATOR, "Content-Type": "application/json", ...more },
     ...(body && { body: JSON.stringify(body) }),
@@ -17,12 +17,12 @@ async function settings(s) {
   assert.equal(res.status, 200, await res.text());
 }
 
-async function crowd(n) {
+async function crowd(n, queue = "main") {
   const one = async () => {
     const res = await fetch(ROOM + "/queue/enter", {
       method: "POST",
       headers: { "Content-Type": "application/json", "Idempotency-Key": crypto.randomUUID() },
-      body: '{"queue":"main"}',
+      body: JSON.stringify({ queue }),
     });
     assert.equal(res.status, 202);
     await res.json();
@@ -91,6 +91,40 @@ test("the same without JavaScript", async () => {
   await page.click("text=Go in now", { timeout: 40000 });
   await page.waitForSelector("#in");
   assert.equal(page.url(), SITE + "/buy?a=1+2");
+  await context.close();
+});
+
+test("a draw: before it nobody has a place and a reload costs nothing, and after it everybody has the one that was drawn", async () => {
+  const opens = Date.now() + 12_000;
+  const made = await operator("POST", "", { id: "lots", settings: { order: "draw", opensAt: new Date(opens).toISOString(), rate: 0.001, interval: "100ms" } }, {}, "");
+  assert.equal(made.status, 201, await made.text());
+  const here = HERE.replace("queue=main", "queue=lots");
+  await until(async () => (await fetch(here)).status === 200, "the page of the new queue");
+  const context = await browser.newContext({ ...PHONE, locale: "en-US" });
+  const page = await context.newPage();
+  const wrong = complaints(page);
+  const text = () => page.innerText("#soonbeon");
+  await page.goto(here);
+  await until(async () => (await view(page)) === "draw" && /opens in 0:\d\d/.test(await text()), "the draw is told, and counted down to");
+  const [, first] = /opens in 0:(\d\d)/.exec(await text());
+  assert.match(await text(), /Reloading this page costs nothing/);
+  assert.doesNotMatch(await text(), /Don't reload|end of the line/);
+  await crowd(30, "lots");
+  await page.reload();
+  await until(async () => (await view(page)) === "draw" && /opens in 0:\d\d/.test(await text()), "the same after a reload");
+  assert.ok(Number(/opens in 0:(\d\d)/.exec(await text())[1]) <= Number(first), "the countdown goes on");
+  assert.ok(Date.now() < opens, "all of this was before the opening");
+  assert.doesNotMatch(await text(), /went to the end/);
+  assert.equal(await number(page), "");
+  await until(async () => place(await number(page)) > 0, "a place, drawn", opens - Date.now() + 20_000);
+  assert.ok(Date.now() >= opens);
+  assert.match(await text(), /now serving \d+ · your number \d/);
+  assert.match(await text(), /Don't reload this page: you would give up place \d+/, "from now on it costs one");
+  const drawn = place(await number(page));
+  assert.ok(drawn <= 31, String(drawn));
+  await page.goto(here + "&lang=ko"); // no reload
+  await until(async () => place(await number(page)) === drawn, "and it stays", 15_000);
+  assert.deepEqual(wrong, []);
   await context.close();
 });
 
