@@ -52,7 +52,7 @@ func (g *Gate) takeIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	now := g.now()
-	e, err := g.keys.VerifyEntry(token, g.queue, now)
+	e, err := g.verify(g.keys.VerifyEntry(token, g.queue, now))
 	if err != nil {
 		g.notIn(w, r, "", to, err)
 		return
@@ -87,7 +87,7 @@ func (g *Gate) arrived(w http.ResponseWriter, r *http.Request, to string) {
 
 func (g *Gate) hasSession(r *http.Request, untilMs int64) bool {
 	for _, s := range g.sessions(r) {
-		if e, err := g.keys.VerifySession(s, g.queue, g.now()); err == nil && e.ExpiresMs >= untilMs {
+		if e, err := g.verify(g.keys.VerifySession(s, g.queue, g.now())); err == nil && e.ExpiresMs >= untilMs {
 			return true
 		}
 	}
@@ -123,6 +123,8 @@ func (g *Gate) notIn(w http.ResponseWriter, r *http.Request, token, to string, w
 		v.Text = expired
 	case errors.Is(why, pass.ErrNotYet):
 		v.Text = notYet
+	case errors.Is(why, ErrEarlier):
+		v.Text = earlier
 	}
 	g.page.write(w, r, status, v)
 }

@@ -56,7 +56,7 @@
 //
 // # When what it depends on dies
 //
-// It asks nobody: tokens are checked by their signature, and it needs no network. When every part of the waiting room is
+// It asks nobody, unless Config.Once or Config.Made does: tokens are checked by their signature, and it needs no network. When every part of the waiting room is
 // down, who was admitted still gets in. It depends on the host's clock: one that is more than pass.Leeway slow finds
 // tokens "not valid yet" and turns away fresh visitors, which Config.Refused makes visible.
 //
@@ -67,7 +67,8 @@
 // # What it leaves out
 //
 // Revocation: whoever was let in stays until the grant ends. A token or session of a queue that was deleted and made again opens
-// its successor's gate until then too. With Once, a browser that used its token up and lost the answer has to wait in line again.
+// its successor's gate until then too, unless Config.Made says which queue is the present one; a Room learns that from the waiting
+// room, within seconds, and while it is away nothing that is valid is refused. With Once, a browser that used its token up and lost the answer has to wait in line again.
 // It does not tell caches anything about the site's own answers: a shared cache in front of the gate must not keep protected
 // pages.
 package gate

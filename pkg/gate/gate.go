@@ -31,6 +31,9 @@ const TokenHeader = "Soonbeon-Token"
 // ErrNoToken says that a request carried no token at all.
 var ErrNoToken = errors.New("no entry token")
 
+// ErrEarlier says that a token or session is of an earlier queue of the same name, by Config.Made.
+var ErrEarlier = errors.New("of an earlier queue of this name")
+
 // Config says which queue is in front of what.
 type Config struct {
 	Queue queue.ID
@@ -57,6 +60,11 @@ type Config struct {
 	// handler in front of it, answers such requests by themselves.
 	Preflights bool
 
+	// Made, if set, says what the present queue was made with (made of GET /queue/info), 0 where it does not know: Room does. A queue
+	// that was deleted and made again has another one, and tokens and sessions of the earlier are refused. While it is not
+	// known, they open until their grant ends. It is called with each request, and must not take time.
+	Made func() int64
+
 	// Once, if set, lets each entry token be used once. Whoever shows one gets a session, by which they go on.
 	Once     Once
 	FailOpen FailOpen // what to do while Once can't tell
@@ -65,7 +73,7 @@ type Config struct {
 	// the goroutine of a request, or in one of its own.
 	Opened func(open bool, why error)
 
-	// Refused, if set, is told of every request that was turned away, and why: ErrNoToken, ErrUsed, ErrCantTell, one of the
+	// Refused, if set, is told of every request that was turned away, and why: ErrNoToken, ErrUsed, ErrCantTell, ErrEarlier, one of the
 	// errors of pass, and at the arrive path also ErrArrival and ErrNoCookie.
 	// It is called in the request's goroutine. A rising number of pass.ErrNotYet means that this host's clock is slow.
 	Refused func(r *http.Request, why error)
@@ -82,6 +90,7 @@ type Gate struct {
 	site    string
 	refused func(*http.Request, error)
 	now     func() time.Time
+	made    func() int64
 	cookie  string
 	session http.Cookie // without its value
 	arrival string      // ArrivePath
@@ -98,7 +107,7 @@ const DefaultPage = "/queue/wait"
 func New(cfg Config) (*Gate, error) {
 	g := &Gate{
 		queue: cfg.Queue, keys: cfg.Keys, refused: cfg.Refused, now: cfg.Now, cookie: CookieName(cfg.Queue),
-		arrival: ArrivePath(cfg.Queue), page: newPage(), flights: cfg.Preflights,
+		arrival: ArrivePath(cfg.Queue), page: newPage(), flights: cfg.Preflights, made: cfg.Made,
 	}
 	var errs []error
 	if _, err := queue.ParseID(string(cfg.Queue)); err != nil {
@@ -132,6 +141,9 @@ func New(cfg Config) (*Gate, error) {
 	}
 	if g.now == nil {
 		g.now = time.Now
+	}
+	if g.made == nil {
+		g.made = func() int64 { return 0 }
 	}
 	if g.refused == nil {
 		g.refused = func(*http.Request, error) {}
@@ -246,7 +258,7 @@ func (g *Gate) Check(r *http.Request) (pass.Entry, error) {
 
 // Admit returns by what r may go in: a session, or else the first valid entry token that it carries, which with Config.Once
 // is used by that. Where nothing is valid, the error is the most telling one: ErrCantTell, ErrUsed, pass.ErrExpired,
-// pass.ErrNotYet, pass.ErrOtherQueue, pass.ErrInvalid or ErrNoToken, in this order.
+// pass.ErrNotYet, ErrEarlier, pass.ErrOtherQueue, pass.ErrInvalid or ErrNoToken, in this order.
 func (g *Gate) Admit(r *http.Request) (Admission, error) {
 	now := g.now()
 	why, rank := ErrNoToken, len(telling)
@@ -258,14 +270,14 @@ func (g *Gate) Admit(r *http.Request) (Admission, error) {
 		}
 	}
 	for _, token := range g.sessions(r) {
-		e, err := g.keys.VerifySession(token, g.queue, now)
+		e, err := g.verify(g.keys.VerifySession(token, g.queue, now))
 		if err == nil {
 			return Admission{Entry: e}, nil
 		}
 		note(err)
 	}
 	for _, token := range g.tokens(r) {
-		e, err := g.keys.VerifyEntry(token, g.queue, now)
+		e, err := g.verify(g.keys.VerifyEntry(token, g.queue, now))
 		if err == nil && g.use == nil {
 			return Admission{Entry: e}, nil
 		}
@@ -280,7 +292,16 @@ func (g *Gate) Admit(r *http.Request) (Admission, error) {
 	return Admission{}, why
 }
 
-var telling = [...]error{ErrCantTell, ErrUsed, pass.ErrExpired, pass.ErrNotYet, pass.ErrOtherQueue, pass.ErrInvalid}
+var telling = [...]error{ErrCantTell, ErrUsed, pass.ErrExpired, pass.ErrNotYet, ErrEarlier, pass.ErrOtherQueue, pass.ErrInvalid}
+
+// verify refuses what is signed and in its time, but of an earlier queue. One of a later queue than is known here is signed by
+// the same keys: what is known is old then.
+func (g *Gate) verify(e pass.Entry, err error) (pass.Entry, error) {
+	if err == nil && e.Made != 0 && e.Made < g.made() {
+		return pass.Entry{}, ErrEarlier
+	}
+	return e, err
+}
 
 // begin makes a session of an entry token that was found valid, and uses it up where that is wanted.
 func (g *Gate) begin(ctx context.Context, e pass.Entry, now time.Time) (Admission, error) {
@@ -363,6 +384,9 @@ func (g *Gate) refuse(w http.ResponseWriter, why error) {
 	case errors.Is(why, pass.ErrNotYet):
 		p.Detail = "The entry token is not valid yet: clocks are apart. Try again in a minute."
 		challenge += `, error="invalid_token", error_description="not valid yet"`
+	case errors.Is(why, ErrEarlier):
+		p.Detail = "The entry token is of an earlier queue of this name. Enter the present one at enterUrl."
+		challenge += `, error="invalid_token"`
 	case errors.Is(why, pass.ErrOtherQueue):
 		p.Detail = "The entry token is for another queue. Enter this one at enterUrl."
 		challenge += `, error="invalid_token"`

@@ -39,6 +39,10 @@ var (
 		[2]string{"Your time to go in is over", "The pass was valid for a while only. You can enter the line again."},
 		[2]string{"입장 가능 시간이 지났습니다", "입장권의 유효 시간이 끝났습니다. 대기열에 다시 들어갈 수 있습니다."},
 	}
+	earlier = words{
+		[2]string{"This pass is of an earlier line", "That line has ended, and there is a new one. Go to the line to get in."},
+		[2]string{"이전 대기열의 입장권입니다", "그 대기열은 종료되었고 새 대기열이 열렸습니다. 대기열에서 다시 입장해 주세요."},
+	}
 	notYet = words{
 		[2]string{"Not quite yet", "The clocks of this site and of the line are apart. Go back to the line and try again in a minute."},
 		[2]string{"아직 입장할 수 없습니다", "사이트와 대기열의 시계가 서로 다릅니다. 1분 뒤에 대기열로 돌아가 다시 시도해 주세요."},

@@ -14,6 +14,7 @@ import (
 // info is what anybody may know of a queue before entering it.
 type info struct {
 	Queue          queue.ID      `json:"queue"`
+	Made           int64         `json:"made"` // tells it from an earlier queue of the same name: gates ask for it
 	State          catalog.State `json:"state"`
 	TakesEntries   bool          `json:"takesEntries"`
 	Reason         string        `json:"reason,omitzero"` // why it takes none
@@ -38,7 +39,7 @@ func (s *Service) info(c echo.Context) error {
 	}
 	now := s.cfg.Now()
 	i := info{
-		Queue: id, State: catalog.StateOf(e, now), Reentry: e.Settings.Reentry.String(), Order: e.Settings.Order.String(), Commitment: e.Commitment,
+		Queue: id, Made: e.Made, State: catalog.StateOf(e, now), Reentry: e.Settings.Reentry.String(), Order: e.Settings.Order.String(), Commitment: e.Commitment,
 		Message: e.Settings.Message, OpensAt: moment(e.Settings.OpensAtMs), ClosesAt: moment(e.Settings.ClosesAtMs),
 	}
 	i.TakesEntries, i.Reason = e.TakesEntries(now.UnixMilli())

@@ -456,9 +456,10 @@ func TestBadForms(t *testing.T) {
 
 func TestInfo(t *testing.T) {
 	r := open(t, nil)
+	r.entry.Made = 12
 	w := r.get("/queue/info?queue=main")
 	require.Equal(t, 200, w.Code)
-	require.JSONEq(t, `{"queue":"main","state":"open","takesEntries":true,"reentry":"back","order":"arrival"}`, w.Body.String())
+	require.JSONEq(t, `{"queue":"main","made":12,"state":"open","takesEntries":true,"reentry":"back","order":"arrival"}`, w.Body.String())
 	opens := time.Now().Add(90 * time.Second).Truncate(time.Second).UTC()
 	r.entry.Settings.OpensAtMs = opens.UnixMilli()
 	r.entry.Settings.Order, r.entry.Settings.Message, r.entry.Commitment = queue.ByDraw, "Soon", "c0ffee"
@@ -468,7 +469,7 @@ func TestInfo(t *testing.T) {
 	require.InDelta(t, 90, v["opensInSeconds"], 2)
 	delete(v, "opensInSeconds")
 	require.Equal(t, map[string]any{
-		"queue": "main", "state": "not_open", "takesEntries": true, "reentry": "back", "order": "draw", "opensAt": opens.Format(time.RFC3339), "commitment": "c0ffee", "message": "Soon",
+		"queue": "main", "made": 12.0, "state": "not_open", "takesEntries": true, "reentry": "back", "order": "draw", "opensAt": opens.Format(time.RFC3339), "commitment": "c0ffee", "message": "Soon",
 	}, v)
 	require.Equal(t, 404, r.get("/queue/info?queue=other").Code)
 	require.Equal(t, 400, r.get("/queue/info").Code)
