@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, test } from "node:test";
 import { complaints, DESKTOP, HERE, launch, line, number, PHONE, ROOM, SITE, until, view } from "./room.mjs";
+import { profile, untouched } from "./untouched.mjs";
 
 let browser;
 let context;
@@ -148,7 +149,38 @@ test("back and forward keep the place", async () => {
   assert.equal(await entered(), 1);
 });
 
-test("fault 7: a tab that the browser threw away and loads again keeps the place", async () => {
+test("fault 7: a tab that Chromium discards, and a window that it restores, keep the place", async () => {
+  const { dir, remove } = profile();
+  let browser = await untouched(dir);
+  const here = HERE + "&lang=en";
+  try {
+    await browser.open(here);
+    await until(async () => (await browser.title(here)) === "501st in line", "a place", 15_000);
+    await browser.discard(here);
+    await until(async () => {
+      const before = await asked();
+      await new Promise((r) => setTimeout(r, 1200));
+      return (await asked()) === before;
+    }, "the tab is no more");
+    await line({ Last: 900, Served: 100 });
+    await browser.show(here);
+    await until(async () => (await browser.title(here)) === "401st in line", "the place is kept by who looks at it again");
+    const look = await browser.look(here);
+    assert.equal(await look("document.wasDiscarded"), true);
+    assert.equal(await entered(), 1);
+
+    await browser.close();
+    await line({ Last: 1000, Served: 200 });
+    browser = await untouched(dir, "--restore-last-session");
+    await until(async () => (await browser.title(here)) === "301st in line", "and by who opens the browser again", 15_000);
+    assert.equal(await entered(), 1);
+  } finally {
+    await browser.kill();
+    remove();
+  }
+});
+
+test("fault 7: a load that is called a reload, of a tab that was discarded, keeps the place", async () => {
   await page.goto(HERE);
   await shows("501st");
   await line({ Last: 900, Served: 100 });
