@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -10,8 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/soonbeon/soonbeon/pkg/gate"
 	"github.com/soonbeon/soonbeon/pkg/linelog"
 	"github.com/soonbeon/soonbeon/pkg/linelog/linelogtest"
+	"github.com/soonbeon/soonbeon/pkg/pass"
 	"github.com/soonbeon/soonbeon/pkg/queue"
 	"github.com/soonbeon/soonbeon/services/e2e/realservers"
 )
@@ -73,6 +76,23 @@ func firstOfBig(t *testing.T, v *venue) (token string) {
 	return token
 }
 
+// asksTheRoom says whether a gate that asks the waiting room about the queue lets somebody in by a token.
+func asksTheRoom(t *testing.T, v *venue, id queue.ID, token string) (bool, error) {
+	t.Helper()
+	room, err := gate.NewRoom(v.position[0], id, nil)
+	require.NoError(t, err)
+	require.NoError(t, room.Ask(t.Context()))
+	require.Positive(t, room.Made())
+	keys, err := pass.ParseKeys(v.keys)
+	require.NoError(t, err)
+	g, err := gate.New(gate.Config{Queue: id, Keys: keys, WaitingRoom: "https://wait.example", Made: room.Made})
+	require.NoError(t, err)
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Header.Set(gate.TokenHeader, token)
+	_, err = g.Check(r)
+	return err == nil, err
+}
+
 func pourInto(t *testing.T, v *venue, brokers []string, people int) {
 	t.Helper()
 	broker := linelogtest.At(t, brokers)
@@ -94,6 +114,8 @@ func deletesBig(t *testing.T, v *venue, token string, people int64, gone func(qu
 	before := ahead()
 	until(t, 30*time.Second, "the other one moves", func() bool { return ahead() < before-2*passRate })
 
+	opens, why := asksTheRoom(t, v, big, token)
+	require.True(t, opens, why)
 	from := time.Now()
 	_, deleted := v.queue(t, "delete", string(big), "--yes")
 	for what, tries := range map[string]func() reply{
@@ -128,6 +150,9 @@ func deletesBig(t *testing.T, v *venue, token string, people int64, gone func(qu
 		require.Equal(t, http.StatusUnauthorized, r.status, "%s: %s", what, r.body)
 		require.Equal(t, "credential_invalid", r.Code, "%s: %s", what, r.body)
 	}
+	opens, why = asksTheRoom(t, v, big, token)
+	require.False(t, opens, "an admission of the earlier queue is none of this one")
+	require.ErrorIs(t, why, gate.ErrEarlier)
 	r := v.complete(t, big, token)
 	require.Equal(t, http.StatusNotFound, r.status, r.body)
 	require.Equal(t, "token_unknown", r.Code, r.body)

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	sitegate "github.com/soonbeon/soonbeon/pkg/gate"
 	"github.com/soonbeon/soonbeon/pkg/pass"
 	"github.com/soonbeon/soonbeon/pkg/queue"
 )
@@ -20,6 +22,8 @@ type Config struct {
 	Queues      []string `help:"Queues that the site is behind; the path that is asked names one of them." default:"main"`
 	WaitingRoom string   `help:"Where people wait, as browsers see it: https://wait.example. Without a path it is the waiting page of soonbeon there." required:""`
 	Site        string   `help:"The origin of the protected site as browsers see it: https://shop.example. Without it, people are sent back to a path, and the waiting room has to know the origin."`
+
+	Room string `help:"Where to ask the waiting room which queue of each name there is, now and then (/queue/info), so that one that was deleted and made again has no more visitors of the one before: http://soonbeon-position:8080, or none. Default: where --waiting-room is."`
 
 	Keys     string `help:"Keys that entry tokens are signed with: kid:base64, separated by commas. Better by the environment than here."`
 	KeysFile string `help:"A file with such keys, one a line or separated by commas; goes before --keys." placeholder:"FILE"`
@@ -43,11 +47,12 @@ type parsed struct {
 	keys    *pass.Keys
 	openFor map[queue.ID]time.Duration
 	trusted []netip.Prefix
+	rooms   map[queue.ID]*sitegate.Room // empty: none is asked
 }
 
 // parse names every mistake at once, by flag.
 func (c *Config) parse() (*parsed, error) {
-	p := &parsed{openFor: map[queue.ID]time.Duration{}}
+	p := &parsed{openFor: map[queue.ID]time.Duration{}, rooms: map[queue.ID]*sitegate.Room{}}
 	var errs []error
 	bad := func(flag string, err error) { errs = append(errs, fmt.Errorf("%s: %w", flag, err)) }
 	known := map[string]bool{}
@@ -71,6 +76,14 @@ func (c *Config) parse() (*parsed, error) {
 	}
 	if err != nil {
 		bad("--keys (or SOONBEON_KEYS), the keys that the waiting room signs with", err)
+	}
+	if room := cmp.Or(c.Room, c.WaitingRoom); room != "none" {
+		for _, id := range p.ids {
+			if p.rooms[id], err = sitegate.NewRoom(room, id, nil); err != nil && c.Room != "" { // --waiting-room is looked at elsewhere
+				bad("--room", err)
+				break
+			}
+		}
 	}
 	for id, d := range c.OpenFor {
 		switch {

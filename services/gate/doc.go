@@ -21,7 +21,8 @@
 //
 // # When what it depends on dies
 //
-// Without single use it depends on nothing but its clock. With it, see pkg/gate: closed, or open for a limited time, which is a
+// It asks the waiting room which queue of each name there is, and while that is away it goes on by what it knows. Beside that, without
+// single use, it depends on nothing but its clock. With it, see pkg/gate: closed, or open for a limited time, which is a
 // metric (soonbeon_gate_open) and a line in the log. It stays ready while Redis is away, since whoever has a session goes on. When
 // the service itself is down, each of the proxies answers 5xx: closed. Run two.
 //

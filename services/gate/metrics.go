@@ -12,6 +12,8 @@ import (
 type metrics struct {
 	checks   *prometheus.CounterVec
 	arrivals *prometheus.CounterVec
+	// Of the waiting room, by the gate itself.
+	questions *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer, gates map[queue.ID]*queueGate) (*metrics, error) {
@@ -23,7 +25,10 @@ func newMetrics(reg prometheus.Registerer, gates map[queue.ID]*queueGate) (*metr
 			Name: "soonbeon_gate_arrivals_total", Help: "People who came to hand over an entry token, by what came of it.",
 		}, []string{"queue", "result"}),
 	}
-	all := []prometheus.Collector{m.checks, m.arrivals}
+	m.questions = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "soonbeon_gate_questions_total", Help: "Times that the waiting room was asked which queue of the name there is, by whether it answered.",
+	}, []string{"queue", "result"})
+	all := []prometheus.Collector{m.checks, m.arrivals, m.questions}
 	for id, g := range gates {
 		all = append(all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "soonbeon_gate_open", Help: "1 while people are let in although it can't be told whether their tokens were used before.",

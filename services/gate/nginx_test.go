@@ -272,6 +272,10 @@ func TestNginxAsDocumented(t *testing.T) {
 	require.Contains(t, body, "shop: POST /buy")
 	require.Contains(t, body, "body=a=b")
 
+	// The gate knows which queue of the name it is for.
+	_, metrics := visit(t, "GET", "http://"+s.gate.Private()+"/metrics", "")
+	require.Regexp(t, `soonbeon_gate_questions_total\{queue="main",result="answered"\} [1-9]`, metrics)
+
 	// Without a gate nobody gets in.
 	require.NoError(t, s.gate.Stop(t.Context()))
 	res, _ = visit(t, "GET", shopURL+target, "", "Cookie", session)

@@ -37,6 +37,7 @@ func NewProcess(ctx context.Context, cfg Config, rdb redisline.Client, logger *z
 		httpapi.NewAdmin(p.ready, reg), logger)
 	p.public = httpapi.NewServer(httpapi.ServerConfig{Name: "gate", Address: cfg.Listen, Setting: "--listen"}, service, logger)
 	p.Add("private port", p.private)
+	p.Add("questions to the waiting room", service)
 	p.Add("gate", p.public)
 	return p, nil
 }

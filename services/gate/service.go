@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -17,6 +18,7 @@ import (
 	"go.uber.org/zap"
 
 	sitegate "github.com/soonbeon/soonbeon/pkg/gate"
+	"github.com/soonbeon/soonbeon/pkg/lifecycle"
 	"github.com/soonbeon/soonbeon/pkg/pass"
 	"github.com/soonbeon/soonbeon/pkg/queue"
 	"github.com/soonbeon/soonbeon/pkg/redisline"
@@ -34,11 +36,15 @@ const (
 	codeHeader  = "Soonbeon-Code" // from the check to the turning away, by way of nginx
 )
 
-// Service answers proxies. It does not change, and is an http.Handler for any number of requests.
+// Service answers proxies. It is an http.Handler for any number of requests, and a lifecycle.Service that asks the waiting room about its
+// queues between its start and its stop.
 type Service struct {
 	gates   map[queue.ID]*queueGate
 	trusted []netip.Prefix
 	metrics *metrics
+	rooms   map[queue.ID]*sitegate.Room
+	logger  *zap.Logger
+	asking  lifecycle.Loop
 }
 
 type queueGate struct {
@@ -55,7 +61,7 @@ func New(cfg Config, rdb redisline.Client, logger *zap.Logger, reg prometheus.Re
 	if cfg.SingleUse && rdb == nil {
 		return nil, errors.New("--single-use: what was used is kept in Redis; give its address with --redis")
 	}
-	s := &Service{gates: map[queue.ID]*queueGate{}, trusted: p.trusted}
+	s := &Service{gates: map[queue.ID]*queueGate{}, trusted: p.trusted, rooms: p.rooms, logger: logger}
 	for _, id := range p.ids {
 		g, err := s.newGate(id, cfg, p, rdb, logger)
 		if err != nil {
@@ -84,6 +90,9 @@ func (s *Service) newGate(id queue.ID, cfg Config, p *parsed, rdb redisline.Clie
 			logger.Warn("checking again whether tokens were used before; who can't be checked is not let in", zap.String("queue", string(id)))
 		},
 	}
+	if room := p.rooms[id]; room != nil {
+		one.Made = room.Made
+	}
 	if cfg.SingleUse {
 		one.Once = redisline.NewOnce(rdb, id)
 		if d := p.openFor[id]; d > 0 {
@@ -91,6 +100,41 @@ func (s *Service) newGate(id queue.ID, cfg Config, p *parsed, rdb redisline.Clie
 		}
 	}
 	return sitegate.New(one)
+}
+
+// Start begins to ask.
+func (s *Service) Start(context.Context) error {
+	return s.asking.Start(func(ctx context.Context) {
+		var all sync.WaitGroup
+		for id, room := range s.rooms {
+			all.Go(func() { room.Run(ctx, s.heard(id)) })
+		}
+		all.Wait()
+	})
+}
+
+// Stop ends that.
+func (s *Service) Stop(ctx context.Context) error { return s.asking.Stop(ctx) }
+
+// heard counts what the waiting room answers about a queue, and says when it ceases to.
+func (s *Service) heard(id queue.ID) func(error) {
+	failing := false
+	return func(err error) {
+		if err == nil {
+			s.metrics.questions.WithLabelValues(string(id), "answered").Inc()
+			if failing {
+				s.logger.Info("the waiting room says again which queue there is", zap.String("queue", string(id)))
+			}
+			failing = false
+			return
+		}
+		s.metrics.questions.WithLabelValues(string(id), "failed").Inc()
+		if !failing {
+			s.logger.Warn("the waiting room does not say which queue there is: while it does not, tokens of an earlier queue of the name may open",
+				zap.String("queue", string(id)), zap.Error(err))
+		}
+		failing = true
+	}
 }
 
 // CheckRedis refuses a Redis that may forget which tokens were used. One that is away is no reason not to start.
@@ -269,6 +313,7 @@ var refusals = []struct {
 	{sitegate.ErrUsed, "used", sitegate.CodeUsed},
 	{pass.ErrExpired, "expired", sitegate.CodeExpired},
 	{pass.ErrNotYet, "not_yet", sitegate.CodeRequired},
+	{sitegate.ErrEarlier, "earlier_queue", sitegate.CodeRequired},
 	{pass.ErrOtherQueue, "other_queue", sitegate.CodeRequired},
 	{pass.ErrInvalid, "invalid", sitegate.CodeRequired},
 	{sitegate.ErrArrival, "malformed", sitegate.CodeArrival},

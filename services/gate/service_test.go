@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -281,6 +282,7 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 		"--keys-file":                    func(c *Config) { c.KeysFile = "/none" },
 		"waiting room: not an https URL": func(c *Config) { c.WaitingRoom = "http://wait.example" },
 		"site: an origin has no path":    func(c *Config) { c.Site = "https://shop.example/a" },
+		"--room: not the address":        func(c *Config) { c.Room = "wait.example" },
 		"path \"a\"":                     func(c *Config) { c.Protect = []string{"a"} },
 		"give its address with --redis":  func(c *Config) { c.SingleUse = true },
 		"without --single-use":           func(c *Config) { c.OpenFor = map[string]time.Duration{"main": time.Minute} },
@@ -317,6 +319,42 @@ func TestTheProcessStartsAndStops(t *testing.T) {
 	require.Equal(t, 200, get("http://"+p.Public()+sitegate.ArrivePath("main")))
 	require.Equal(t, 403, get("http://"+p.Public()+"/forward/main"), "no proxy is trusted unless it is named")
 	require.NoError(t, p.Stop(context.WithoutCancel(t.Context())))
+}
+
+// The gate asks the waiting room which queue of the name there is, and goes on by what it knows while that does not answer.
+func TestTheWaitingRoomIsAskedWhichQueueThereIs(t *testing.T) {
+	var away atomic.Bool
+	room := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := r.URL.Query().Get("queue")
+		if away.Load() || id == "vip" {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		_, _ = w.Write([]byte(`{"queue":"` + id + `","made":12}`))
+	}))
+	t.Cleanup(room.Close)
+	w := newWorld(t, func(c *Config) { c.Room = room.URL }, nil)
+	token := func(id queue.ID, made int64) []string {
+		s, err := w.keys.SignEntry(pass.Entry{Queue: id, Visitor: "v", Ticket: 7, ExpiresMs: time.Now().Add(time.Minute).UnixMilli(), Made: made})
+		require.NoError(t, err)
+		return forward("/", sitegate.TokenHeader, s)
+	}
+	require.Equal(t, 200, w.ask("GET", "/forward/main", token("main", 11)...).Code, "while nothing is known")
+	require.NoError(t, w.service.Start(t.Context()))
+	require.Eventually(t, func() bool { return w.ask("GET", "/forward/main", token("main", 11)...).Code == 401 }, 10*time.Second, 10*time.Millisecond)
+	require.Equal(t, 200, w.ask("GET", "/forward/main", token("main", 12)...).Code)
+	require.Equal(t, 200, w.ask("GET", "/forward/vip", token("vip", 11)...).Code, "of that nothing is known")
+	require.GreaterOrEqual(t, testutil.ToFloat64(w.service.metrics.checks.WithLabelValues("main", "earlier_queue")), 1.0)
+	asked := func(id, result string) float64 {
+		return testutil.ToFloat64(w.service.metrics.questions.WithLabelValues(id, result))
+	}
+	require.Eventually(t, func() bool { return asked("main", "answered") == 1 && asked("vip", "failed") == 1 }, 10*time.Second, 10*time.Millisecond)
+	away.Store(true)
+	require.NoError(t, w.service.Stop(t.Context()))
+	require.Equal(t, 401, w.ask("GET", "/forward/main", token("main", 11)...).Code, "what is known stays known")
+
+	w = newWorld(t, func(c *Config) { c.Room = "none" }, nil)
+	require.Empty(t, w.service.rooms)
 }
 
 func TestReasonsHaveNames(t *testing.T) {
