@@ -146,6 +146,7 @@ type lineState struct {
 	RetryMs      int64
 	GrantMs      int64
 	NoStreams    bool
+	AdmitTo      string
 }
 
 func (l *fakeLine) reset() {
@@ -224,7 +225,7 @@ func (l *fakeLine) enter(c echo.Context) error {
 		return err
 	}
 	if ok, why := l.entry().TakesEntries(time.Now().UnixMilli()); !ok {
-		return httpapi.Problemf(httpapi.QueueClosed, "closed").With("reason", why)
+		return httpapi.Problemf(httpapi.QueueClosed, "closed").With("reason", why).With("message", l.entry().Settings.Message)
 	}
 	v, err := l.who(c.Request())
 	key := c.Request().Header.Get("Idempotency-Key")
@@ -268,7 +269,7 @@ func (l *fakeLine) where(v string) (told map[string]any, position int64, final b
 		}
 		since := until.Add(-time.Duration(l.state.GrantMs)*time.Millisecond - time.Second)
 		token, _ := l.keys.SignEntry(pass.Entry{Queue: "main", Visitor: v, Ticket: queue.Ticket(t), AdmittedMs: since.UnixMilli(), ExpiresMs: until.UnixMilli()})
-		return map[string]any{"state": "admitted", "queue": "main", "token": token, "expiresAt": until.UTC().Format(time.RFC3339Nano)}, 0, true
+		return map[string]any{"state": "admitted", "queue": "main", "token": token, "expiresAt": until.UTC().Format(time.RFC3339Nano), "admitTo": l.state.AdmitTo}, 0, true
 	case e.Closed && e.Ending:
 		return map[string]any{"state": "over", "reason": e.Why, "message": e.Settings.Message}, 0, true
 	}

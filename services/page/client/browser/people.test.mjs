@@ -517,6 +517,7 @@ test("it opens, it is paused, it ends", async () => {
   await open({});
   await page.goto(HERE);
   await until(async () => (await view(page)) === "sold_out", "for who comes late, too");
+  assert.match(await text(page), /Thank you$/m);
   assert.equal(await asked(), polls);
 });
 
@@ -531,6 +532,13 @@ test("a turn that nobody took is over, and a new place can be had", async () => 
   await line({ Last: 9 });
   await page.click("#sb-enter");
   await until(async () => (await view(page)) === "waiting", "a new place");
+});
+
+test("without an address to go back to, the way leads where operators send people", async () => {
+  await line({ Last: 0, Served: 1, AdmitTo: SITE + "/공연?x=1+2#seats" });
+  await page.goto(HERE);
+  await page.waitForSelector("#in");
+  assert.equal(decodeURI(page.url()), SITE + "/공연?x=1+2#seats");
 });
 
 test("an identity that the site signed is shown when entering, and stays in no address", async () => {

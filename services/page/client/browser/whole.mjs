@@ -104,8 +104,13 @@ test("a draw: before it nobody has a place and a reload costs nothing, and after
   const page = await context.newPage();
   const wrong = complaints(page);
   const text = () => page.innerText("#soonbeon");
+  await page.addInitScript(() => {
+    window.views = [];
+    new MutationObserver((all) => all.forEach(() => window.views.push(document.getElementById("soonbeon").dataset.view))).observe(document, { subtree: true, attributes: true, attributeFilter: ["data-view"] });
+  });
   await page.goto(here);
   await until(async () => (await view(page)) === "draw" && /opens in 0:\d\d/.test(await text()), "the draw is told, and counted down to");
+  assert.deepEqual(await page.evaluate(() => [...new Set(window.views)]), ["draw"], "from the first answer on: nothing else was said in between");
   const [, first] = /opens in 0:(\d\d)/.exec(await text());
   assert.match(await text(), /Reloading this page costs nothing/);
   assert.doesNotMatch(await text(), /Don't reload|end of the line/);
