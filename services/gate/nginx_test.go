@@ -34,7 +34,8 @@ import (
 // proxy finds a proxy's program, or skips the test.
 func proxy(t *testing.T, name string) string {
 	t.Helper()
-	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin") {
+	// The last is where CI puts Traefik and Envoy, which Debian does not have: pip install -r .ci/proxies.txt in a venv there.
+	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin", "../../.cache/proxies/bin") {
 		path := filepath.Join(dir, name)
 		if info, err := os.Stat(path); err == nil && info.Mode()&0o111 != 0 {
 			return path
@@ -47,11 +48,16 @@ func proxy(t *testing.T, name string) string {
 	return ""
 }
 
-// documented is the first block of docs/gate.md in a language.
-func documented(t *testing.T, language string) string {
+// documented is the first block of docs/gate.md in a language, or the first below a heading.
+func documented(t *testing.T, language string, below ...string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/gate.md")
 	require.NoError(t, err)
+	for _, heading := range below {
+		_, after, found := strings.Cut(string(text), "\n### "+heading+"\n")
+		require.True(t, found)
+		text = []byte(after)
+	}
 	_, block, found := strings.Cut(string(text), "\n```"+language+"\n")
 	require.True(t, found)
 	block, _, _ = strings.Cut(block, "\n```")

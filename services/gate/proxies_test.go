@@ -1,6 +1,8 @@
 package gate
 
 import (
+	"net"
+	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
@@ -46,20 +48,64 @@ func caddyAsDocumented(t *testing.T, gate, site string) (shop string) {
 	return "http://" + front
 }
 
-func TestHAProxyAsDocumented(t *testing.T) { testProxy(t, haproxyAsDocumented, 503) }
-func TestCaddyAsDocumented(t *testing.T)   { testProxy(t, caddyAsDocumented, 502) }
+// traefikAsDocumented runs Traefik with the dynamic configuration of docs/gate.md.
+func traefikAsDocumented(t *testing.T, gate, site string) (shop string) {
+	t.Helper()
+	path := proxy(t, "traefik")
+	dir, front := t.TempDir(), freeAddr(t)
+	conf := replace(t, documented(t, "yaml", "Traefik"), "soonbeon-gate:8090", gate, "soonbeon-gate:8090", gate, "shop:3000", site,
+		"Host(`shop.example`)", "Host(`127.0.0.1`)", "Host(`shop.example`)", "Host(`127.0.0.1`)")
+	file := filepath.Join(dir, "dynamic.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(conf+"\n"), 0o600))
+	run(t, path, []string{
+		"--global.checknewversion=false", "--global.sendanonymoususage=false", "--entrypoints.shop.address=" + front, "--providers.file.filename=" + file,
+	}, front)
+	shop = "http://" + front
+	require.Eventually(t, func() bool { // it listens before it has read the file
+		res, _ := visit(t, "GET", shop+sitegate.ArrivePath("main"), "")
+		return res.StatusCode == http.StatusOK
+	}, 10*time.Second, 10*time.Millisecond)
+	return shop
+}
+
+// envoyAsDocumented runs Envoy with the configuration of docs/gate.md.
+func envoyAsDocumented(t *testing.T, gate, site string) (shop string) {
+	t.Helper()
+	path := proxy(t, "envoy")
+	dir, front := t.TempDir(), freeAddr(t)
+	at := func(addr string) string {
+		host, port, err := net.SplitHostPort(addr)
+		require.NoError(t, err)
+		return "address: " + host + ", port_value: " + port
+	}
+	conf := replace(t, documented(t, "yaml", "Envoy"), "soonbeon-gate:8090", gate, "address: soonbeon-gate, port_value: 8090", at(gate),
+		"address: shop, port_value: 3000", at(site), "address: 0.0.0.0, port_value: 8443", at(front))
+	file := filepath.Join(dir, "envoy.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(conf+"\n"), 0o600))
+	run(t, path, []string{"-c", file, "--concurrency", "1", "--use-dynamic-base-id", "--log-level", "warn"}, front)
+	return "http://" + front
+}
+
+func TestTraefikAsDocumented(t *testing.T) { testProxy(t, traefikAsDocumented, 500, 200) }
+func TestEnvoyAsDocumented(t *testing.T)   { testProxy(t, envoyAsDocumented, 503, 401) }
+func TestHAProxyAsDocumented(t *testing.T) { testProxy(t, haproxyAsDocumented, 503, 200) }
+func TestCaddyAsDocumented(t *testing.T)   { testProxy(t, caddyAsDocumented, 502, 200) }
 
 // testProxy tries a proxy of the kind that gives the gate's own answer to whom it may not let in; down is what it answers without a gate.
-func testProxy(t *testing.T, start func(t *testing.T, gate, site string) string, down int) {
+// twoLines is that for the session in the second of two lines of Cookie, which no browser sends: Envoy joins them by a comma, and there is no
+// session then.
+func testProxy(t *testing.T, start func(t *testing.T, gate, site string) string, down, twoLines int) {
 	t.Helper()
 	w := newWorld(t, func(c *Config) { c.Exempt, c.Preflights = []string{"/static"}, true }, nil)
 	s := httptest.NewServer(w.service)
 	t.Cleanup(s.Close)
 	site, _ := newShop(t)
 	shop := start(t, strings.TrimPrefix(s.URL, "http://"), site)
-	passesOnWhatTheGateSays(t, shop, w)
+	session := passesOnWhatTheGateSays(t, shop, w)
+	res, _ := visit(t, "GET", shop+"/a", "", "Cookie", "a=b", "Cookie", session.Name+"="+session.Value)
+	require.Equal(t, twoLines, res.StatusCode)
 	s.Close()
-	res, _ := visit(t, "GET", shop+"/a", "", "Authorization", "Bearer "+w.token(t, "main", time.Minute))
+	res, _ = visit(t, "GET", shop+"/a", "", "Authorization", "Bearer "+w.token(t, "main", time.Minute))
 	require.Equal(t, down, res.StatusCode)
 
 	single := newWorld(t, func(c *Config) { c.Exempt, c.SingleUse = []string{"/static"}, true }, redislinetest.Start(t))
@@ -90,7 +136,7 @@ func opensOnce(t *testing.T, shop string, w *world) {
 }
 
 // passesOnWhatTheGateSays walks through a proxy of the kind that gives the gate's own answer to whom it may not let in.
-func passesOnWhatTheGateSays(t *testing.T, shop string, w *world) {
+func passesOnWhatTheGateSays(t *testing.T, shop string, w *world) (session *http.Cookie) {
 	t.Helper()
 
 	res, _ := visit(t, "GET", shop+"/a?b=%26", "", "Accept", browser)
@@ -116,7 +162,8 @@ func passesOnWhatTheGateSays(t *testing.T, shop string, w *world) {
 
 	res, _ = visit(t, "POST", shop+sitegate.ArrivePath("main"), url.Values{"token": {token}, "to": {"/a"}}.Encode(), "Content-Type", form)
 	require.Equal(t, 303, res.StatusCode)
-	session := res.Cookies()[0]
-	res, _ = visit(t, "GET", shop+"/a", "", "Cookie", "a=b", "Cookie", session.Name+"="+session.Value)
+	session = res.Cookies()[0]
+	res, _ = visit(t, "GET", shop+"/a", "", "Cookie", "a=b; "+session.Name+"="+session.Value)
 	require.Equal(t, 200, res.StatusCode)
+	return session
 }
