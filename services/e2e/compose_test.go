@@ -331,6 +331,9 @@ func TestRealCompose(t *testing.T) {
 		require.Equal(t, http.StatusOK, got.status, path)
 		require.Contains(t, got.body, want, path)
 	}
+	until(t, 15*time.Second, "the gate is told which queue there is", func() bool {
+		return strings.Contains(ask(t, http.MethodGet, "http://"+c.at["gate:9090"]+"/metrics", "").body, `soonbeon_gate_questions_total{queue="main",result="answered"}`)
+	})
 	commands := documentedCommand.FindAllStringSubmatch(c.text, -1)
 	require.Len(t, commands, 2)
 	for _, m := range commands {

@@ -207,8 +207,11 @@ func (m *manifests) problems(commands, variables map[string]bool) []string {
 						continue
 					}
 					for _, from := range rule.From {
-						if from.NamespaceSelector != nil {
+						switch {
+						case from.NamespaceSelector != nil && from.PodSelector == nil:
 							into[d.Name][port.Port.String()+" from "+from.NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"]] = true
+						case from.PodSelector != nil && from.NamespaceSelector == nil:
+							into[d.Name][port.Port.String()+" from "+from.PodSelector.MatchLabels["app.kubernetes.io/component"]] = true
 						}
 					}
 				}
@@ -234,6 +237,16 @@ func (m *manifests) problems(commands, variables map[string]bool) []string {
 		for _, port := range m.reaches(m.deployments[name]) {
 			if !outOf[name][port] {
 				add("policies: %s does not come out to %s", name, port)
+			}
+		}
+		written, _ := m.settings(m.deployments[name])
+		room, asks := strings.CutPrefix(written["SOONBEON_ROOM"], "http://")
+		if asks && len(m.deployments) > 1 { // the gate alone doesn't know the others
+			asked := m.services[room]
+			if asked == nil || asked.Spec.Ports[0].Port != 80 {
+				add("deployment %s asks %s, which isn't there", name, room)
+			} else if !into[asked.Name]["public from "+strings.TrimPrefix(name, "soonbeon-")] {
+				add("policies: %s does not come in to %s", name, asked.Name)
 			}
 		}
 	}
@@ -298,7 +311,7 @@ func (m *manifests) settingsProblems(d *apps.Deployment, variables map[string]bo
 	}
 	needed := []string{"SOONBEON_KAFKA", "SOONBEON_REDIS"}
 	if c.Args[0] == "gate" {
-		needed = []string{"SOONBEON_WAITING_ROOM", "SOONBEON_SITE", "SOONBEON_TRUSTED_PROXIES"}
+		needed = []string{"SOONBEON_WAITING_ROOM", "SOONBEON_SITE", "SOONBEON_TRUSTED_PROXIES", "SOONBEON_ROOM"}
 	}
 	for _, v := range needed {
 		if written[v] == "" {
@@ -326,7 +339,9 @@ func (m *manifests) reaches(d *apps.Deployment) []string {
 			out = append(out, "TCP "+port)
 		}
 	}
-	if d.Spec.Template.Spec.Containers[0].Args[0] != "gate" { // which traces nothing
+	if d.Spec.Template.Spec.Containers[0].Args[0] == "gate" { // which traces nothing, and asks the position service
+		out = append(out, "TCP 8080")
+	} else {
 		out = append(out, "TCP 4318") // OTLP over HTTP, as collectors have it
 	}
 	return out
@@ -521,6 +536,9 @@ func TestDeploymentProblemsAreFound(t *testing.T) {
 		{"        - {protocol: TCP, port: private}\n  egress:", "        - {protocol: TCP, port: privat}\n  egress:", "to a port that soonbeon-enter does not have"},
 		{"        - {protocol: TCP, port: private}\n  egress:", "        - {protocol: TCP, port: 9091}\n  egress:", "Prometheus does not come to soonbeon-enter"},
 		{"values: [enter, position]", "values: [enter]", "nobody comes from the ingress to the public port of soonbeon-position"},
+		{"component: gate}\n      ports:", "component: gates}\n      ports:", "soonbeon-gate does not come in to soonbeon-position"},
+		{"{protocol: TCP, port: 8080}", "{protocol: TCP, port: 80}", "soonbeon-gate does not come out to TCP 8080"},
+		{"SOONBEON_ROOM: http://soonbeon-position", "SOONBEON_ROOM: http://soonbeon-positions", "which isn't there"},
 		{"operator: In", "operator: Within", "is not a valid"},
 		{"metadata.name: ingress-nginx", "metadata.name: ingress", "nobody comes from the ingress"},
 		{"metadata.name: monitoring", "metadata.name: ingress-nginx", "the ingress comes to the private port"},
