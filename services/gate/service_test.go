@@ -177,6 +177,9 @@ func TestPathsThatAreNotProtectedCarryEmptyHeaders(t *testing.T) {
 		require.Equal(t, 401, w.ask("GET", "/forward/main", forward(uri)...).Code, uri)
 		require.Equal(t, 401, w.ask("GET", "/nginx/main", nginx(uri)...).Code, uri)
 	}
+	require.Equal(t, 200, w.ask("GET", "/forward/main", forward("/Checkout")...).Code)
+	folding := newWorld(t, func(c *Config) { c.Protect, c.FoldCase = []string{"/checkout"}, true }, nil)
+	require.Equal(t, 401, folding.ask("GET", "/forward/main", forward("/Checkout/7")...).Code)
 	require.Equal(t, 200, w.ask("GET", "/forward/main", forward(sitegate.ArrivePath("main"))...).Code, "where they hand the token over")
 	require.Equal(t, 200, newWorld(t, nil, nil).ask("GET", "/forward/main", forward(sitegate.ArrivePath("main"))...).Code)
 	require.Equal(t, 401, newWorld(t, nil, nil).ask("GET", "/forward/main", forward(sitegate.ArrivePath("vip"))...).Code)
