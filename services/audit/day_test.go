@@ -133,10 +133,11 @@ func TestALotteryIsClean(t *testing.T) {
 	require.Contains(t, w.audit(t).Text(), "give --commitment")
 
 	var page bytes.Buffer
-	require.NoError(t, r.WriteHTML(&page))
+	require.NoError(t, r.WriteHTML(&page, "en"))
 	text := wellFormed(t, page.Bytes())
 	require.Contains(t, text, "lots drawn")
 	require.Contains(t, text, seed.String())
+	inKorean(t, Page{Report: r}, seed.String(), queue.Commitment("other", seed), queue.Commitment("main", seed))
 	b, err := json.Marshal(r)
 	require.NoError(t, err)
 	require.Contains(t, string(b), `"commitmentOk":false`)

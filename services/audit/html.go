@@ -30,11 +30,13 @@ type Section struct {
 	Body  template.HTML
 }
 
-// WriteHTML writes the page.
-func (r *Report) WriteHTML(w io.Writer) error { return Page{Report: r}.Write(w) }
+// WriteHTML writes the page in one of plot.Languages.
+func (r *Report) WriteHTML(w io.Writer, lang string) error { return Page{Report: r}.Write(w, lang) }
 
-// Write writes the page.
-func (p Page) Write(w io.Writer) error {
+// Write writes the page in one of plot.Languages.
+func (p Page) Write(w io.Writer, lang string) error { return plot.Page(w, lang, p.write) }
+
+func (p Page) write(w io.Writer) error {
 	if p.Title == "" {
 		p.Title = "Audit of queue " + string(p.Report.Queue)
 	}

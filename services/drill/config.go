@@ -46,6 +46,7 @@ type Config struct {
 
 	AllowRemote bool   `help:"Allow targets that are not on this machine. Only for sites that are yours." env:"-"`
 	HTML        string `help:"Write the report to this file. Default: drill-<time>.html in this folder." name:"html" placeholder:"FILE" type:"path"`
+	Lang        string `help:"The language of the HTML report: ${enum}." enum:"en,ko" default:"en"`
 	JSON        bool   `help:"Print the report as JSON; the timeline goes to the error stream." name:"json"`
 
 	// Progress is where the timeline goes when JSON is set; nil is nowhere.

@@ -110,7 +110,7 @@ func play(ctx context.Context, cfg Config, sys *system, out io.Writer, logger *z
 			return nil, err
 		}
 		rep.judge(found, r.inLog())
-		if err := rep.writePage(cfg.HTML); err != nil {
+		if err := rep.writePage(cfg.HTML, cfg.Lang); err != nil {
 			return nil, err
 		}
 	}

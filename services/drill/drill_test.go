@@ -19,6 +19,7 @@ import (
 
 	"github.com/soonbeon/soonbeon/pkg/queue"
 	"github.com/soonbeon/soonbeon/services/audit"
+	"github.com/soonbeon/soonbeon/services/plot/plottest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -93,6 +94,13 @@ func TestADrillThatShowsNothingIsNotWhole(t *testing.T) {
 	require.NoError(t, err)
 	for _, want := range []string{"Drill of queue main", "echo whole again", ">break</text>", ">mend</text>", "Not a whole rehearsal", "Admissions a second"} {
 		require.Contains(t, string(page), want)
+	}
+	plottest.WellFormed(t, string(page))
+	var korean strings.Builder
+	require.NoError(t, rep.WriteHTML(&korean, "ko"))
+	text := plottest.Korean(t, korean.String(), "echo broken", "echo whole again", rep.Audit.Claims[0].Issuer, sys.what)
+	for _, want := range []string{"대기열 main 장애 훈련", "온전한 훈련이 아닙니다.", "순번이 근사로 바뀐 적이 없습니다", "외부에서 본 모습", "장애: echo broken"} {
+		require.Contains(t, text, want)
 	}
 }
 

@@ -18,8 +18,8 @@ import (
 var section string
 
 // WriteHTML writes the audit's page with the drill's section, and with breaking and mending drawn into its plots. A report
-// without an audit has no page: an error.
-func (r *Report) WriteHTML(w io.Writer) error {
+// without an audit has no page: an error. lang is one of plot.Languages.
+func (r *Report) WriteHTML(w io.Writer, lang string) error {
 	if r.Audit == nil {
 		return errors.New("there is no page without an audit")
 	}
@@ -49,11 +49,11 @@ func (r *Report) WriteHTML(w io.Writer) error {
 			page.Marks = append(page.Marks, plot.Mark{AtMs: r.StartMs + s.AfterMs, Label: []string{"break", "mend"}[i]})
 		}
 	}
-	return page.Write(w)
+	return page.Write(w, lang)
 }
 
 // writePage writes the page to file, or to one that is named for when the drill began.
-func (r *Report) writePage(file string) error {
+func (r *Report) writePage(file, lang string) error {
 	if file == "" {
 		file = "drill-" + time.UnixMilli(r.StartMs).Format("2006-01-02T15-04-05") + ".html"
 	}
@@ -61,7 +61,7 @@ func (r *Report) writePage(file string) error {
 	if err != nil {
 		return fmt.Errorf("the report: %w", err)
 	}
-	if err := errors.Join(r.WriteHTML(f), f.Close()); err != nil {
+	if err := errors.Join(r.WriteHTML(f, lang), f.Close()); err != nil {
 		return fmt.Errorf("the report: %w", err)
 	}
 	r.Page = file

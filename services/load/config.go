@@ -43,6 +43,7 @@ type Config struct {
 
 	AllowRemote bool   `help:"Allow targets that are not on this machine. Only for sites that are yours." env:"-"`
 	HTML        string `help:"Write a report that draws the run, as a page which needs nothing else, to this file." name:"html" placeholder:"FILE" type:"path" env:"-"`
+	Lang        string `help:"The language of that report: ${enum}." enum:"en,ko" default:"en" env:"-"`
 	JSON        bool   `help:"Print the summary as JSON, and no progress." name:"json"`
 
 	// Progress is where progress goes when JSON is set; nil is nowhere.
@@ -70,6 +71,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Queue == "" {
 		c.Queue = "main"
+	}
+	if c.Lang == "" {
+		c.Lang = "en"
 	}
 	orInt := func(n *int, d int) {
 		if *n == 0 {

@@ -27,8 +27,11 @@ type course struct {
 // told is one line of the summary.
 type told struct{ Name, Value, What string }
 
-// WriteHTML writes the report as one page that needs nothing else: no script, no style, no picture from elsewhere. It is well-formed XML too.
-func (r *Report) WriteHTML(w io.Writer) error {
+// WriteHTML writes the report as one page that needs nothing else: no script, no style, no picture from elsewhere. It is well-formed XML too. lang is one of
+// plot.Languages.
+func (r *Report) WriteHTML(w io.Writer, lang string) error { return plot.Page(w, lang, r.english) }
+
+func (r *Report) english(w io.Writer) error {
 	t, err := template.New("load").Funcs(template.FuncMap{
 		"style": plot.Style, "thousands": plot.Thousands,
 		"words": func(s string) string { return strings.ReplaceAll(s, "_", " ") },
@@ -166,11 +169,11 @@ func (c Config) openPage() (*os.File, error) {
 }
 
 // writePage writes and closes it.
-func (r *Report) writePage(f *os.File) error {
+func (r *Report) writePage(f *os.File, lang string) error {
 	if f == nil {
 		return nil
 	}
-	if err := errors.Join(r.WriteHTML(f), f.Close()); err != nil {
+	if err := errors.Join(r.WriteHTML(f, lang), f.Close()); err != nil {
 		return fmt.Errorf("--html: %w", err)
 	}
 	return nil

@@ -1,7 +1,6 @@
 package load
 
 import (
-	"encoding/xml"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -12,37 +11,18 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/soonbeon/soonbeon/services/plot/plottest"
 )
 
-// wellFormed reads the page as XML, which is stricter than HTML, sees that it needs nothing else, and returns all its text.
-func wellFormed(t *testing.T, page string) string {
+// inKorean sees that all of the page is said in Korean.
+func inKorean(t *testing.T, r *Report) string {
 	t.Helper()
-	d := xml.NewDecoder(strings.NewReader(page))
-	var text strings.Builder
-	for {
-		token, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			return text.String()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		switch x := token.(type) {
-		case xml.CharData:
-			text.Write(x)
-		case xml.StartElement:
-			if slices.Contains([]string{"script", "link", "img", "iframe"}, x.Name.Local) {
-				t.Errorf("a <%s>", x.Name.Local)
-			}
-			for _, a := range x.Attr {
-				for _, bad := range []string{"//", "NaN", "Inf"} {
-					if strings.Contains(a.Value, bad) {
-						t.Errorf("<%s %s=%.60q>", x.Name.Local, a.Name.Local, a.Value)
-					}
-				}
-			}
-		}
+	var b strings.Builder
+	if err := r.WriteHTML(&b, "ko"); err != nil {
+		t.Fatal(err)
 	}
+	return plottest.Korean(t, b.String(), `"expired"`)
 }
 
 func TestTheRunAsAPage(t *testing.T) {
@@ -74,13 +54,18 @@ func TestTheRunAsAPage(t *testing.T) {
 		if w := half.at(50); w < 2*time.Second || w > 8*time.Second {
 			t.Errorf("half of those let in half-way waited %v", w)
 		}
+		for _, want := range []string{"대기열 main 부하 시험", "모든 약속이 지켜졌습니다.", "2,000명 중 2,000명이 입장했습니다.", "아무도 앞지르지 않음 (2,000건 비교)", "초당 접수"} {
+			if !strings.Contains(inKorean(t, rep), want) {
+				t.Errorf("the page in Korean lacks %q", want)
+			}
+		}
 	})
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	page := string(b)
-	text := wellFormed(t, page)
+	text := plottest.WellFormed(t, page)
 	for _, want := range []string{"Crowd at queue main", "Everything held.", "2,000 of 2,000 got in", "Arrivals a second", "Admissions a second", "rate: 175/s",
 		"In line", "Waits", "How quick answers were", "no one passed anyone (2,000 compared)", "every token verified"} {
 		if !strings.Contains(text, want) {
@@ -108,16 +93,17 @@ func TestThePageOfABadRun(t *testing.T) {
 		room.burstAt = 100
 		cfg := crowd(room, 300)
 		cfg.HTML, cfg.JSON = file, true
-		_, out := mustRun(t, t.Context(), cfg)
+		rep, out := mustRun(t, t.Context(), cfg)
 		if !strings.HasSuffix(out, "}\n") {
 			t.Errorf("more than JSON: %s", out)
 		}
+		inKorean(t, rep)
 	})
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := wellFormed(t, string(b))
+	text := plottest.WellFormed(t, string(b))
 	for _, want := range []string{"A promise was broken.", "299 of 300 got in", "Broken: rate exceeded (once)", "Broken: lost (once)", "its wait is over"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
@@ -143,10 +129,10 @@ func TestAPageThatCantBeWritten(t *testing.T) {
 func TestThePageOfNothing(t *testing.T) {
 	for _, r := range []*Report{{Queue: "a&b"}, {Queue: "main", Visitors: 5, Cut: "interrupted", course: course{series: series{width: time.Second, steps: make([]moments, 1)}, highest: []int64{0}}}} {
 		var b strings.Builder
-		if err := r.WriteHTML(&b); err != nil {
+		if err := r.WriteHTML(&b, "en"); err != nil {
 			t.Fatal(err)
 		}
-		wellFormed(t, b.String())
+		plottest.WellFormed(t, b.String())
 	}
 }
 

@@ -70,9 +70,9 @@ func Run(ctx context.Context, cfg Config, out io.Writer) (*Report, error) {
 	}
 	rep := r.playOut(ctx, watched)
 	if err := rep.print(out, cfg.JSON); err != nil {
-		return rep, errors.Join(fmt.Errorf("print the summary: %w", err), rep.writePage(file))
+		return rep, errors.Join(fmt.Errorf("print the summary: %w", err), rep.writePage(file, cfg.Lang))
 	}
-	if err := rep.writePage(file); err != nil {
+	if err := rep.writePage(file, cfg.Lang); err != nil {
 		return rep, err
 	}
 	if file != nil && !cfg.JSON {

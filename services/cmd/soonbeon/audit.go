@@ -31,6 +31,7 @@ type auditCmd struct {
 	Examples   int           `help:"How many records to list for each kind of finding." default:"10"`
 	JSON       bool          `help:"Print the report as JSON." name:"json"`
 	HTML       string        `help:"Write the report as a page with plots, which needs nothing else, to this file." name:"html" placeholder:"FILE" type:"path"`
+	Lang       string        `help:"The language of that page: ${enum}." enum:"en,ko" default:"en"`
 }
 
 // Help is shown by --help.
@@ -110,7 +111,7 @@ func (c *auditCmd) print(rep *audit.Report, out io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("--html: %w", err)
 		}
-		if err := errors.Join(rep.WriteHTML(f), f.Close()); err != nil {
+		if err := errors.Join(rep.WriteHTML(f, c.Lang), f.Close()); err != nil {
 			return fmt.Errorf("--html: %w", err)
 		}
 	}
