@@ -362,7 +362,9 @@ test("the buttons of a window work also where another one asks", async () => {
 test("two tabs that are opened at one moment are one place", async () => {
   const tabs = await Promise.all([1, 2, 3].map(() => context.newPage()));
   await Promise.all(tabs.map((t) => t.goto(HERE)));
-  for (const t of tabs) await until(async () => (await number(t)) === "501st", "each tab");
+  for (const t of tabs) await until(async () => (await number(t)) === "501st", "each tab").catch(async (e) => {
+    throw new Error(`${e.message}: ${await Promise.all(tabs.map(number))}, ${JSON.stringify(await line())}`);
+  });
   assert.equal(await entered(), 1);
 });
 

@@ -110,6 +110,8 @@ const LONGEST_BACKOFF_MS = 30_000;
 const LONGEST_STREAM_PAUSE_MS = 120_000;
 /** Whoever comes back to a tab need not wait for a request that has been silent for longer: the network is another one. */
 const STALE_MS = 15_000;
+/** By then what one tab keeps is seen by the others. */
+const SEEN_MS = 1_500;
 /** A stream that says nothing new is as good as an answer this often. */
 const RENEW_MS = 3_000;
 
@@ -553,7 +555,14 @@ export function wait(options: Options): Place {
   globalThis.addEventListener?.("pageshow", onPageShow);
   load();
   channel?.postMessage(0);
-  lead(!hidden());
+  // Of tabs that are opened at one moment, without a place yet, one enters: what it keeps takes a while to be seen by the others, and
+  // a tab that took the lock by then would enter with a key of its own.
+  const nobody = !kept.receipt && !resume;
+  lead(!hidden() && !nobody);
+  if (nobody)
+    setTimeout(() => {
+      if (!stopped && !leading && !hidden()) lead(true);
+    }, SEEN_MS);
 
   return {
     enter() {
