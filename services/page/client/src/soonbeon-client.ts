@@ -561,7 +561,7 @@ export function wait(options: Options): Place {
   lead(!hidden() && !nobody);
   if (nobody)
     setTimeout(() => {
-      if (!stopped && !leading && !hidden()) lead(true);
+      if (claim === 1 && !leading && !hidden()) lead(true); // waits still for its first turn
     }, SEEN_MS);
 
   return {
