@@ -280,15 +280,23 @@ func (l *Log) createTopic(ctx context.Context, topic string, configs map[string]
 	for k, v := range configs {
 		values[k] = &v
 	}
-	resp, err := l.admin.CreateTopic(ctx, 1, l.cfg.Replication, values, topic)
-	switch {
-	case errors.Is(err, kerr.TopicAlreadyExists):
-		return "", false, nil
-	case err != nil:
-		return "", false, err
+	for fails := 1; ; fails++ {
+		resp, err := l.admin.CreateTopic(ctx, 1, l.cfg.Replication, values, topic)
+		if err == nil {
+			// The new topic may be unknown to the next broker asked for an instant; wait until it is there.
+			return formatID(resp.ID), true, l.awaitTopic(ctx, topic)
+		}
+		if !errors.Is(err, kerr.TopicAlreadyExists) {
+			return "", false, err
+		}
+		// Another process may have made it in this instant, or be deleting it, and the next broker asked does not know it.
+		if _, err := l.detailOf(ctx, l.client, topic); !errors.Is(err, errNoTopic) {
+			return "", false, nil
+		}
+		if err := sleep(ctx, backoff(fails)); err != nil {
+			return "", false, err
+		}
 	}
-	// The new topic may be unknown to the next broker asked for an instant; wait until it is there.
-	return formatID(resp.ID), true, l.awaitTopic(ctx, topic)
 }
 
 func (l *Log) awaitTopic(ctx context.Context, topic string) error {
