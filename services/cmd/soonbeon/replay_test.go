@@ -78,6 +78,7 @@ func TestFault10_ReplayOnARunningSystem(t *testing.T) {
 	require.Eventually(t, func() bool { return follower.State().Served > 1000 }, time.Minute, 10*time.Millisecond, "people are let in all the while")
 	stop(t, p)
 	stopped = true
+	crowd("main", 300) // so that some wait, however long all that took
 
 	// Whoever applies what came last: the rebuild itself does.
 	_, _, err = soonbeon(t, append([]string{"replay"}, reach...)...)
