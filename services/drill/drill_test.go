@@ -347,7 +347,8 @@ func TestRealDrillThroughDirectAdmission(t *testing.T) {
 	needsRedis(t)
 	cfg, out := small(t), &lines{}
 	cfg.Target = nil
-	cfg.Visitors, cfg.Rate, cfg.Pollers, cfg.BreakAt, cfg.MendAt = 6000, 500, 200, 5*time.Second, 20*time.Second
+	cfg.Visitors, cfg.Rate, cfg.ExpectRate, cfg.Pollers = 6000, 500, 175, 200
+	cfg.BreakAt, cfg.MendAt = 5*time.Second, 20*time.Second
 	rep, err := Run(t.Context(), cfg, out, zap.NewNop())
 	t.Log(out)
 	require.NoError(t, err)
