@@ -178,6 +178,26 @@ func TestHubReaderChangesOver(t *testing.T) {
 }
 
 // Readers come and go on one queue, while records come.
+// Who is in no hurry waits at the end of a log, and not on the way there: a process that starts reads all of it first.
+func TestHubReadsALongLogWithoutPauses(t *testing.T) {
+	b := linelogtest.Start(t)
+	log := b.Log(t)
+	id := someQueues(t, log, 1)[0]
+	w := writer(t, log)
+	const n = 2000
+	for range n { // one at a time, and long, so that a fetch brings few
+		_, err := w.Append(t.Context(), id, entered(strings.Repeat("v", 120)))
+		require.NoError(t, err)
+	}
+	hub := log.NewHub()
+	defer hub.Close()
+	r := hub.NewReader(id, 0, "").Unhurried()
+	defer r.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // with pauses it was more than 10
+	defer cancel()
+	require.NoError(t, inOrder(ctx, r, n))
+}
+
 func TestHubReadersComeAndGo(t *testing.T) {
 	b := linelogtest.Start(t)
 	log, link := b.Link(t, nil, nil)

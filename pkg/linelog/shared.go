@@ -90,17 +90,18 @@ func (c *sharedLine) run() {
 		}
 		fetches := c.client.PollFetches(ctx)
 		cancel()
-		if c.deal(active, fetches) {
-			_ = sleep(c.hub.ctx, c.pause())
+		if some, more := c.deal(active, fetches); some {
+			_ = sleep(c.hub.ctx, c.pause(more))
 		}
 	}
 }
 
-// pause is how long to wait after a fetch that brought something.
-func (c *sharedLine) pause() time.Duration {
+// pause is how long to wait after a fetch that brought something. Where there is more, nobody is to wait: a part of a long log is
+// a hundred records, if they came one at a time, and half a second for each of them would be hours.
+func (c *sharedLine) pause(more bool) time.Duration {
 	c.hub.mu.Lock()
 	defer c.hub.mu.Unlock()
-	if c.hurried == 0 {
+	if c.hurried == 0 && !more {
 		return unhurriedWait
 	}
 	return hubPause
@@ -125,19 +126,22 @@ func (c *sharedLine) forget(topics []string) {
 	})
 }
 
-// deal gives records and errors to those who share, and says whether there were any.
-func (c *sharedLine) deal(active map[string]*share, fetches kgo.Fetches) (some bool) {
+// deal gives records and errors to those who share, and says whether there were any, and whether a log goes on behind them.
+func (c *sharedLine) deal(active map[string]*share, fetches kgo.Fetches) (some, more bool) {
 	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
 		s := active[p.Topic]
 		if s == nil || len(p.Records) == 0 && p.Err == nil {
 			return
 		}
 		some = true
+		if n := len(p.Records); n > 0 && p.Records[n-1].Offset+1 < p.HighWatermark {
+			more = true
+		}
 		if s.take(p.Records, p.Err) {
 			c.hub.leave(s)
 		}
 	})
-	return some
+	return some, more
 }
 
 // share is one queue on the shared connection: the source of its reader. It ends when too much waits, or when its
