@@ -60,12 +60,13 @@ const takeover, slack = 6 * time.Second, 3 * time.Second
 // kill -9 of each process in turn, under a crowd that never stops coming.
 func TestRealFault08_EachProcessKilledInTurn(t *testing.T) {
 	d := deploy(t, realservers.Kafka(t, 1), realservers.Redis(t), 120, 2)
-	c := send(t, d.crowd(5500, 160))
+	c := send(t, d.crowd(7000, 140)) // for 50 s, which is what twelve waits take on a slow day
 	// on waits until the system has moved on from where it is now.
 	on := func(what string) {
 		t.Helper()
-		entered, served := c.accepted(), d.served()
+		began, entered, served := time.Now(), c.accepted(), d.served()
 		until(t, 40*time.Second, what, func() bool { return c.accepted() >= entered+80 && d.served() >= served+80 })
+		t.Logf("%v until %s", time.Since(began).Round(10*time.Millisecond), what)
 	}
 	on("the crowd is in full swing")
 	d.leader(t)
