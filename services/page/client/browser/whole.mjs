@@ -27,7 +27,7 @@ async function crowd(n, queue = "main") {
     assert.equal(res.status, 202);
     await res.json();
   };
-  for (let i = 0; i < n; i += 20) await Promise.all(Array.from({ length: 20 }, one));
+  for (let i = 0; i < n; i += 20) await Promise.all(Array.from({ length: Math.min(20, n - i) }, one));
 }
 
 let browser;
