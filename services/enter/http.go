@@ -160,31 +160,13 @@ func (s *Service) accept(c echo.Context, e *queue.Entry, visitor queue.Visitor, 
 		body = strconv.AppendInt(append(body, `,"ahead":`...), ahead, 10)
 		body = append(body, `,"precision":"approximate"`...)
 	}
-	body = appendStanding(body, e, now)
+	lots := e.Settings.Order == queue.ByDraw && !e.Settings.Opened(now.UnixMilli())
+	body = httpapi.AppendStanding(body, e, lots, now)
 	body = append(body, `,"retryAfterMs":`...)
 	body = strconv.AppendInt(body, after.Milliseconds(), 10)
 	body = append(body, '}')
 	s.metrics.count(opEnter, resultAccepted)
 	return httpapi.WriteRawJSON(c, http.StatusAccepted, body)
-}
-
-// appendStanding says how the queue stands, by the names that GET /queue/position has.
-func appendStanding(b []byte, e *queue.Entry, now time.Time) []byte {
-	if opened := e.Settings.Opened(now.UnixMilli()); !opened {
-		b = append(b, `,"opensAt":"`...)
-		b = time.UnixMilli(e.Settings.OpensAtMs).UTC().AppendFormat(b, time.RFC3339Nano)
-		b = strconv.AppendInt(append(b, `","opensInSeconds":`...), (e.Settings.OpensAtMs-now.UnixMilli()+999)/1000, 10)
-		if e.Settings.Order == queue.ByDraw {
-			b = append(append(append(b, `,"order":"draw","commitment":"`...), e.Commitment...), '"') // hexadecimal
-		}
-	}
-	if e.Paused {
-		b = append(b, `,"paused":true`...)
-	}
-	if e.Settings.Message != "" {
-		b, _ = jsontext.AppendQuote(append(b, `,"message":`...), e.Settings.Message) // UTF-8, as settings are
-	}
-	return b
 }
 
 func (s *Service) leave(c echo.Context) error {

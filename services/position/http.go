@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -140,19 +139,10 @@ func (s *Service) tellOver(e *queue.Entry, r pass.Receipt, a answer, b []byte) T
 	b = append(b, `{"state":"over","reason":"`...)
 	b = append(append(b, a.reason...), '"') // ours, or one that queue.CheckWhy let through
 	if a.ended {
-		b = appendText(b, `,"message":`, e.Settings.Message)
+		b = httpapi.AppendText(b, `,"message":`, e.Settings.Message)
 	}
 	b = append(b, '}')
 	return Told{State: Over, Body: b, Lasting: len(b), Receipt: r}
-}
-
-// appendText appends a member whose value is text of an operator's, which is UTF-8; nothing where there is none.
-func appendText(b []byte, name, text string) []byte {
-	if text == "" {
-		return b
-	}
-	b, _ = jsontext.AppendQuote(append(b, name...), text)
-	return b
 }
 
 func (s *Service) tellAdmitted(e *queue.Entry, r pass.Receipt, g queue.Grant, b []byte) (Told, error) {
@@ -171,7 +161,7 @@ func (s *Service) tellAdmitted(e *queue.Entry, r pass.Receipt, g queue.Grant, b 
 	b = append(b, token...)
 	b = append(b, `","expiresAt":"`...)
 	b = time.UnixMilli(g.ExpiresMs).UTC().AppendFormat(b, time.RFC3339Nano)
-	b = appendText(append(b, '"'), `,"admitTo":`, e.Settings.AdmitTo)
+	b = httpapi.AppendText(append(b, '"'), `,"admitTo":`, e.Settings.AdmitTo)
 	b = append(b, '}')
 	return Told{State: Admitted, Body: b, Lasting: len(b), Receipt: r}, nil
 }
@@ -203,22 +193,10 @@ func (s *Service) tellWaiting(e *queue.Entry, r pass.Receipt, a answer, now time
 	if a.etaKnown {
 		num(`,"etaSeconds":`, int64(a.eta/time.Second))
 	}
-	if a.unplaced || !e.Settings.Opened(now.UnixMilli()) {
-		b = append(b, `,"opensAt":"`...)
-		b = time.UnixMilli(e.Settings.OpensAtMs).UTC().AppendFormat(b, time.RFC3339Nano)
-		num(`","opensInSeconds":`, max(e.Settings.OpensAtMs-now.UnixMilli()+999, 0)/1000)
-	}
-	if a.unplaced {
-		b = append(b, `,"order":"draw","commitment":"`...)
-		b = append(append(b, e.Commitment...), '"')
-	}
-	if e.Paused {
-		b = append(b, `,"paused":true`...)
-	}
+	b = httpapi.AppendStanding(b, e, a.unplaced, now)
 	if a.noPlace {
 		b = append(b, `,"inserted":false`...)
 	}
-	b = appendText(b, `,"message":`, e.Settings.Message)
 	t.Lasting = len(b)
 	num(`,"retryAfterMs":`, t.RetryAfter.Milliseconds())
 	var err error
