@@ -65,44 +65,40 @@ func run(ctx context.Context, args []string) (err error) {
 	}
 }
 
-func serve(ctx context.Context, brokers int) (err error) {
+// kafka starts Kafka for as long as use runs. What needs a folder may have that of Kafka.
+func kafka(ctx context.Context, brokers int, use func(dir, addrs string) error) (err error) {
 	dir, err := os.MkdirTemp("", "soonbeon-servers-*")
 	if err != nil {
 		return fmt.Errorf("make a folder for the servers: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-
-	kafka, err := realservers.StartKafka(ctx, realservers.KafkaConfig{Brokers: brokers, Dir: dir})
+	k, err := realservers.StartKafka(ctx, realservers.KafkaConfig{Brokers: brokers, Dir: dir})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, kafka.Close()) }()
-	redis, end, err := realservers.StartRedis(ctx, realservers.RedisConfig{Dir: dir})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, end()) }()
-
-	fmt.Printf("KAFKA_BROKERS=%s REDIS_ADDR=%s\n", strings.Join(kafka.Addrs(), ","), redis.Addr())
-	fmt.Printf("soonbeon standalone --kafka %s --redis %s\n", strings.Join(kafka.Addrs(), ","), redis.Addr())
-	fmt.Println("Ctrl-C ends both and removes their data.")
-	<-ctx.Done()
-	return nil
+	defer func() { err = errors.Join(err, k.Close()) }()
+	return use(dir, strings.Join(k.Addrs(), ","))
 }
 
-func with(ctx context.Context, brokers int, name string, command []string) (err error) {
-	dir, err := os.MkdirTemp("", "soonbeon-servers-*")
-	if err != nil {
-		return fmt.Errorf("make a folder for the servers: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	kafka, err := realservers.StartKafka(ctx, realservers.KafkaConfig{Brokers: brokers, Dir: dir})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, kafka.Close()) }()
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), name+"="+strings.Join(kafka.Addrs(), ","))
-	return cmd.Run()
+func serve(ctx context.Context, brokers int) error {
+	return kafka(ctx, brokers, func(dir, addrs string) error {
+		redis, end, err := realservers.StartRedis(ctx, realservers.RedisConfig{Dir: dir})
+		if err != nil {
+			return err
+		}
+		fmt.Printf("KAFKA_BROKERS=%s REDIS_ADDR=%s\n", addrs, redis.Addr())
+		fmt.Printf("soonbeon standalone --kafka %s --redis %s\n", addrs, redis.Addr())
+		fmt.Println("Ctrl-C ends both and removes their data.")
+		<-ctx.Done()
+		return end()
+	})
+}
+
+func with(ctx context.Context, brokers int, name string, command []string) error {
+	return kafka(ctx, brokers, func(_, addrs string) error {
+		cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		cmd.Env = append(os.Environ(), name+"="+addrs)
+		return cmd.Run()
+	})
 }
