@@ -54,21 +54,28 @@ func (r *Room) Made() int64 { return r.made.Load() }
 
 // Ask asks once. What was known stays known where there is no answer, or no such queue.
 func (r *Room) Ask(ctx context.Context) error {
+	if err := r.ask(ctx); err != nil {
+		return fmt.Errorf("ask the waiting room about %s: %w", r.id, err)
+	}
+	return nil
+}
+
+func (r *Room) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url, nil)
 	if err != nil {
-		return fmt.Errorf("ask the waiting room about %s: %w", r.id, err)
+		return err
 	}
 	req.Header.Set("Accept", "application/json")
 	res, err := r.client.Do(req)
 	if err != nil {
-		return fmt.Errorf("ask the waiting room about %s: %w", r.id, err)
+		return err
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxQuestion))
 	if err != nil {
-		return fmt.Errorf("ask the waiting room about %s: %w", r.id, err)
+		return err
 	}
 	var answer struct {
 		Code  string   `json:"code"`
@@ -80,7 +87,7 @@ func (r *Room) Ask(ctx context.Context) error {
 	case err == nil && res.StatusCode == http.StatusNotFound && answer.Code == "queue_unknown":
 		return nil // who was let in by it stays in
 	case err != nil || res.StatusCode != http.StatusOK || answer.Queue != r.id:
-		return fmt.Errorf("ask the waiting room about %s: the answer, of status %d, is not about it", r.id, res.StatusCode)
+		return fmt.Errorf("the answer, of status %d, is not about it", res.StatusCode)
 	}
 	r.made.Store(answer.Made)
 	return nil
