@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,7 +25,7 @@ func deletingFile(data string) string { return filepath.Join(data, "deleting.jso
 // topic is what topics.json has of one, as far as it is looked at.
 type topic struct {
 	Name       string `json:"name"`
-	ID         []byte `json:"id"`
+	ID         string `json:"id"` // in base64
 	Partitions int    `json:"partitions"`
 }
 
@@ -67,16 +68,16 @@ func noteDeletion(data string, r *kmsg.DeleteTopicsRequest) error {
 		return fmt.Errorf("note what is to be deleted: %w", err)
 	}
 	names := slices.Clone(r.TopicNames)
-	var ids [][]byte
+	var ids []string
 	for _, t := range r.Topics {
 		if t.Topic != nil {
 			names = append(names, *t.Topic)
 		}
-		ids = append(ids, t.TopicID[:])
+		ids = append(ids, base64.StdEncoding.EncodeToString(t.TopicID[:]))
 	}
-	var deleting [][]byte
+	var deleting []string
 	for _, t := range topics {
-		if slices.Contains(names, t.Name) || contains(ids, t.ID) {
+		if slices.Contains(names, t.Name) || slices.Contains(ids, t.ID) {
 			deleting = append(deleting, t.ID)
 		}
 	}
@@ -92,7 +93,7 @@ func completeDeletions(data string) error {
 	if err != nil {
 		return fmt.Errorf("complete a deletion: %w", err)
 	}
-	var deleting [][]byte
+	var deleting []string
 	if err := json.Unmarshal(b, &deleting); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrDamaged, deletingFile(data), err)
 	}
@@ -105,7 +106,7 @@ func completeDeletions(data string) error {
 	}
 	begun := false
 	for _, t := range topics {
-		if !contains(deleting, t.ID) {
+		if !slices.Contains(deleting, t.ID) {
 			continue
 		}
 		begun = true
@@ -122,7 +123,7 @@ func completeDeletions(data string) error {
 }
 
 // forgetTopics writes topics.json without some, and everything else in it as it is.
-func forgetTopics(data string, ids [][]byte) error {
+func forgetTopics(data string, ids []string) error {
 	path := filepath.Join(data, topicsFile)
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -135,16 +136,12 @@ func forgetTopics(data string, ids [][]byte) error {
 	}
 	topics = slices.DeleteFunc(topics, func(raw json.RawMessage) bool {
 		var t topic
-		return json.Unmarshal(raw, &t) == nil && contains(ids, t.ID)
+		return json.Unmarshal(raw, &t) == nil && slices.Contains(ids, t.ID)
 	})
 	if file["topics"], err = json.Marshal(topics); err != nil {
 		return err
 	}
 	return writeJSON(path, file)
-}
-
-func contains(ids [][]byte, id []byte) bool {
-	return slices.ContainsFunc(ids, func(other []byte) bool { return slices.Equal(other, id) })
 }
 
 // writeJSON puts v in a file, whole or not at all, and on disk.
