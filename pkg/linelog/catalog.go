@@ -36,17 +36,13 @@ func (l *Log) EnsureCatalog(ctx context.Context) error {
 }
 
 func (l *Log) ensureOwn(ctx context.Context, topic string, configs map[string]string, fix string) error {
-	_, created, err := l.createTopic(ctx, topic, configs)
+	d, created, err := l.createTopic(ctx, topic, configs)
 	if err != nil {
 		return fmt.Errorf("make topic %s: %w", topic, err)
 	}
 	if created {
 		l.logger.Info("made a topic", zap.String("topic", topic))
 		return nil
-	}
-	d, err := l.detailOf(ctx, l.client, topic)
-	if err != nil {
-		return fmt.Errorf("look up topic %s: %w", topic, err)
 	}
 	values, err := l.topicConfig(ctx, topic)
 	if err != nil {

@@ -251,7 +251,7 @@ func (l *Log) EnsureQueue(ctx context.Context, id queue.ID) (topicID string, cre
 	if l.cfg.Retention > 0 {
 		retention = l.cfg.Retention.Milliseconds()
 	}
-	topicID, created, err = l.createTopic(ctx, TopicOf(id), map[string]string{
+	d, created, err := l.createTopic(ctx, TopicOf(id), map[string]string{
 		"cleanup.policy":         "delete",
 		"message.timestamp.type": "LogAppendTime",
 		"retention.ms":           strconv.FormatInt(retention, 10),
@@ -260,22 +260,19 @@ func (l *Log) EnsureQueue(ctx context.Context, id queue.ID) (topicID string, cre
 	if err != nil {
 		return "", created, fmt.Errorf("make queue %s: %w", id, err)
 	}
+	topicID = formatID(d.id)
 	if created {
 		l.logger.Info("made a queue's topic", zap.String("queue", string(id)), zap.String("topic_id", topicID))
 		return topicID, true, nil
 	}
-	d, err := l.detail(ctx, id)
-	if err != nil {
-		return "", false, fmt.Errorf("look up queue %s: %w", id, err)
-	}
 	if err := l.checkFit(ctx, id, d); err != nil {
 		return "", false, fmt.Errorf("queue %s: %w", id, err)
 	}
-	return formatID(d.id), false, nil
+	return topicID, false, nil
 }
 
-// createTopic makes a topic of one partition if there is none.
-func (l *Log) createTopic(ctx context.Context, topic string, configs map[string]string) (topicID string, created bool, err error) {
+// createTopic makes a topic of one partition if there is none, and otherwise says what it is like.
+func (l *Log) createTopic(ctx context.Context, topic string, configs map[string]string) (d topicDetail, created bool, err error) {
 	values := make(map[string]*string, len(configs))
 	for k, v := range configs {
 		values[k] = &v
@@ -284,17 +281,17 @@ func (l *Log) createTopic(ctx context.Context, topic string, configs map[string]
 		resp, err := l.admin.CreateTopic(ctx, 1, l.cfg.Replication, values, topic)
 		if err == nil {
 			// The new topic may be unknown to the next broker asked for an instant; wait until it is there.
-			return formatID(resp.ID), true, l.awaitTopic(ctx, topic)
+			return topicDetail{name: topic, id: resp.ID}, true, l.awaitTopic(ctx, topic)
 		}
 		if !errors.Is(err, kerr.TopicAlreadyExists) {
-			return "", false, err
+			return topicDetail{}, false, err
 		}
 		// Another process may have made it in this instant, or be deleting it, and the next broker asked does not know it.
-		if _, err := l.detailOf(ctx, l.client, topic); !errors.Is(err, errNoTopic) {
-			return "", false, nil
+		if d, err = l.detailOf(ctx, l.client, topic); !errors.Is(err, errNoTopic) {
+			return d, false, err
 		}
 		if err := sleep(ctx, backoff(fails)); err != nil {
-			return "", false, err
+			return topicDetail{}, false, err
 		}
 	}
 }
